@@ -36,11 +36,15 @@ void worker_after_end(
 	}
 	tombstone->packet = header->packet;
 	tombstone->due = true;
+	worker->ends_due = true;
 }
 
 void worker_repeat_ends(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
+	if (!worker->ends_due)
+		return;
+	worker->ends_due = false;
 	for (uint32_t i = 0; i < WORKER_TOMBSTONES_MAX; i++) {
 		struct worker_tombstone *tombstone = &worker->tombstones[i];
 		const struct worker_way *way = NULL;

@@ -151,6 +151,7 @@ struct hd_worker {
 	struct worker_early early[WORKER_EARLY_MAX];
 	uint32_t early_next;
 	struct worker_tombstone tombstones[WORKER_TOMBSTONES_MAX];
+	bool ends_due; /* one of them is */
 	uint32_t tombstone_next;
 	struct hd_worker_stats stats;
 };
