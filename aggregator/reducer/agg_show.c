@@ -6,14 +6,39 @@
 
 #include <stdio.h>
 
-static const struct {
-	const char *name;
-	const struct hd_stat_group *group; /* NULL: all without labels, counter by counter */
-} tables[] = {
-	{"ports", &hd_port_group},
-	{"queues", &hd_queue_group},
-	{"cores", &hd_core_group},
-	{"counters", NULL},
+/* clang-format off */
+#define SUMS(F, row) \
+	F(row, job, TEXT, "its id, in hexadecimal") \
+	F(row, group, TEXT, "its token, in hexadecimal") \
+	F##_OF(row, kind, "sum relay", "sum or relay (of a model)") \
+	F##_OF(row, order, "ranked arrival", "in which members are added: ranked or arrival") \
+	F(row, inputs, COUNT, "members") \
+	F(row, held, COUNT, "of these, all of whose update is here") \
+	F(row, outputs, COUNT, "receivers") \
+	F(row, delivered, COUNT, "of these, who hold all of it") \
+	F(row, bytes, COUNT, "of an update on the wire") \
+	F(row, final_bytes, COUNT, "of the sum, from its start, that every member is in") \
+	F(row, acked_bytes, COUNT, "of these, that every receiver holds") \
+	F(row, early_bytes, COUNT, "kept until it is their turn") \
+	F(row, memory_bytes, COUNT, "that it counts with") \
+	F(row, quiet_s, REAL, "since something last happened in it")
+/* clang-format on */
+
+HD_ROW_SHAPE(
+	agg_sums_shape,
+	sums_row,
+	SUMS,
+	"sums",
+	"what an aggregator adds up or relays (--server)"
+);
+
+const struct hd_row_shape *const hd_aggregator_shapes[] = {
+	&agg_sums_shape,
+	&hd_ports_shape,
+	&hd_queues_shape,
+	&hd_cores_shape,
+	&hd_counters_shape,
+	NULL,
 };
 
 static uint64_t least_acked(const struct agg_group *group) {
@@ -31,26 +56,32 @@ static uint64_t least_acked(const struct agg_group *group) {
 }
 
 static void group_row(struct hd_rows *rows, hd_ns now, const struct agg_group *group) {
-	char text[24];
+	char job[24], token[24];
 
 	if (!hd_row_begin(rows))
 		return;
-	(void)snprintf(text, sizeof text, "%08x", group->job->id);
-	hd_row_text(rows, "job", text);
-	(void)snprintf(text, sizeof text, "%016llx", (unsigned long long)group->token);
-	hd_row_text(rows, "group", text);
-	hd_row_text(rows, "kind", group->relay ? "relay" : "sum");
-	hd_row_text(rows, "order", group->order == HD_GROUP_RANKED ? "ranked" : "arrival");
-	hd_row_count(rows, "inputs", group->input_count);
-	hd_row_count(rows, "held", group->complete);
-	hd_row_count(rows, "outputs", group->output_count);
-	hd_row_count(rows, "delivered", group->delivered);
-	hd_row_count(rows, "bytes", group->bytes);
-	hd_row_count(rows, "final_bytes", hd_reduce_final(group->reduce));
-	hd_row_count(rows, "acked_bytes", least_acked(group));
-	hd_row_count(rows, "early_bytes", hd_reduce_early_bytes(group->reduce));
-	hd_row_count(rows, "memory_bytes", group->charged);
-	hd_row_real(rows, "quiet_s", (double)(now - group->active) * 1e-9);
+	(void)snprintf(job, sizeof job, "%08x", group->job->id);
+	(void)snprintf(token, sizeof token, "%016llx", (unsigned long long)group->token);
+	hd_row_put(
+		rows,
+		&agg_sums_shape,
+		&(struct sums_row){
+			.job = job,
+			.group = token,
+			.kind = group->relay ? "relay" : "sum",
+			.order = group->order == HD_GROUP_RANKED ? "ranked" : "arrival",
+			.inputs = group->input_count,
+			.held = group->complete,
+			.outputs = group->output_count,
+			.delivered = group->delivered,
+			.bytes = group->bytes,
+			.final_bytes = hd_reduce_final(group->reduce),
+			.acked_bytes = least_acked(group),
+			.early_bytes = hd_reduce_early_bytes(group->reduce),
+			.memory_bytes = group->charged,
+			.quiet_s = (double)(now - group->active) * 1e-9,
+		}
+	);
 	hd_row_end(rows);
 }
 
@@ -66,8 +97,7 @@ rows_groups(struct hd_rows *rows, hd_ns now, const struct hd_aggregator *aggrega
 	return aggregator->stats.groups_open;
 }
 
-static uint64_t
-rows_stats(struct hd_rows *rows, const struct hd_aggregator *aggregator, size_t table) {
+static uint64_t rows_stats(struct hd_rows *rows, const struct hd_aggregator *aggregator) {
 	static const struct hd_stat_group *const own[] = {&hd_aggregator_group, NULL};
 	const struct hd_aggregator_ops *ops = aggregator->config.ops;
 	struct hd_stats *stats = hd_stats_create();
@@ -78,8 +108,8 @@ rows_stats(struct hd_rows *rows, const struct hd_aggregator *aggregator, size_t 
 	hd_aggregator_gather(aggregator, stats);
 	if (ops && ops->gather)
 		ops->gather(aggregator->config.owner, stats);
-	total = tables[table].group ? hd_rows_group(rows, stats, tables[table].group) :
-				      hd_rows_counters(rows, stats, own, NULL);
+	total = rows->shape->group ? hd_rows_group(rows, stats) :
+				     hd_rows_counters(rows, stats, own, NULL);
 	hd_stats_destroy(stats);
 	return total;
 }
@@ -91,23 +121,20 @@ char *hd_aggregator_table(
 	const char *filter,
 	const char **error
 ) {
-	const size_t count = sizeof tables / sizeof tables[0];
-	const char *wrong = NULL;
+	const struct hd_row_shape *shape = hd_row_shape_find(hd_aggregator_shapes, table);
+	const char *wrong
+		= "no such table (of an aggregator: sums, ports, queues, cores, counters)";
 	struct hd_rows rows;
 	uint64_t total;
-	size_t i = 0;
 
-	while (i < count && strcmp(tables[i].name, table) != 0)
-		i++;
-	if (i == count && strcmp(table, "sums") != 0)
-		wrong = "no such table (of an aggregator: sums, ports, queues, cores, counters)";
-	else
-		wrong = hd_rows_begin(&rows, table, filter, now, aggregator->epoch);
+	if (shape)
+		wrong = hd_rows_begin(&rows, shape, filter, now, aggregator->epoch);
 	if (wrong) {
 		*error = wrong;
 		return NULL;
 	}
-	total = i == count ? rows_groups(&rows, now, aggregator) : rows_stats(&rows, aggregator, i);
+	total = shape == &agg_sums_shape ? rows_groups(&rows, now, aggregator) :
+					   rows_stats(&rows, aggregator);
 	return hd_rows_end(&rows, total, error);
 }
 

@@ -189,6 +189,7 @@ extern const struct hd_stat_group *const hd_server_groups[]; /* NULL after the l
 void hd_server_gather(const struct hd_server *server, struct hd_stats *stats);
 /* What a shell gets by message: the tables models, rounds, ports, queues, cores and counters, as hd_rows.h has them;
  * malloc'ed. NULL with *error set: no such table, bad filter. */
+extern const struct hd_row_shape *const hd_server_shapes[]; /* NULL after the last */
 char *hd_server_table(
 	const struct hd_server *server,
 	hd_ns now,

@@ -120,6 +120,7 @@ void srv_rounds_dropped(struct srv_job *job);
 void srv_rounds_ended(const struct srv_turn *turn, struct srv_job *job);
 /* The rows of the table `rounds`: of each federated job's newest rounds, oldest first. Returns how many it has. */
 struct hd_rows;
+extern const struct hd_row_shape srv_rounds_shape;
 uint64_t srv_rounds_rows(const struct hd_server *server, hd_ns now, struct hd_rows *rows);
 
 #endif

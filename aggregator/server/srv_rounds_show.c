@@ -5,6 +5,38 @@
 
 #include <math.h>
 
+/* clang-format off */
+#define ROUNDS(F, row) \
+	F(row, tenant, TEXT, "who owns it") \
+	F(row, job, TEXT, "its name") \
+	F(row, round, COUNT, "counts from 1") \
+	F(row, state, TEXT, \
+		"open, waits (for clients: too few are here), lacks (none came for wait_ms), step " \
+		"(it made one) or empty (nobody gave anything, or too few)") \
+	F(row, drawn, COUNT, "clients, of those here") \
+	F(row, came, COUNT, "updates in its step") \
+	F(row, lacks, COUNT, "clients that it needs beside those that are here") \
+	F(row, late, COUNT, "of these, of rounds before") \
+	F(row, partial, COUNT, "of its clients, those that did not do all epochs") \
+	F(row, gave_up, COUNT, "of its clients, those that gave nothing") \
+	F(row, dropped, COUNT, "updates that were late, in its time") \
+	F(row, weight, EXACT, "of its step: the sum of n_k") \
+	F(row, loss, EXACT_OR_NULL, "mean of its clients', by weight, at the model it began with") \
+	F(row, mu, EXACT, "of the proximal term") \
+	F(row, gamma, EXACT_OR_NULL, "mean of the clients that said it: how inexact they are") \
+	F(row, gamma_max, EXACT_OR_NULL, "the greatest of these") \
+	F(row, seconds, REAL, "that it took, or takes so far") \
+	F(row, version, COUNT, "counter of the model it began with")
+/* clang-format on */
+
+HD_ROW_SHAPE(
+	srv_rounds_shape,
+	rounds_row,
+	ROUNDS,
+	"rounds",
+	"rounds of a server's federated jobs, the newest 64 (--server)"
+);
+
 /* Six of them: what fp32 carries, and mu may be 0.001. */
 static double rounds_digits(double x) {
 	return round(1e6 * x) * 1e-6;
@@ -24,36 +56,34 @@ static void rounds_row(
 	const struct srv_round_record *record,
 	hd_ns now
 ) {
-	bool open = record->ended == 0;
+	bool open = record->ended == 0, gammas = record->gammas > 0;
 
 	if (!hd_row_begin(rows))
 		return;
-	hd_row_text(rows, "tenant", job->spec.tenant);
-	hd_row_text(rows, "job", job->spec.name);
-	hd_row_count(rows, "round", record->round);
-	hd_row_text(rows, "state", rounds_state(job, record));
-	hd_row_count(rows, "drawn", record->drawn);
-	hd_row_count(rows, "came", open ? job->step.count : record->came);
-	hd_row_count(rows, "lacks", open ? job->rounds.lack.needed - job->rounds.lack.here : 0);
-	hd_row_count(rows, "late", open ? job->step.late : record->late);
-	hd_row_count(rows, "partial", record->partial);
-	hd_row_count(rows, "gave_up", record->gave_up);
-	hd_row_count(rows, "dropped", record->dropped);
-	hd_row_exact(rows, "weight", open ? job->step.weight : record->weight);
-	if (record->has_loss)
-		hd_row_exact(rows, "loss", rounds_digits(record->loss));
-	else
-		hd_row_null(rows, "loss");
-	hd_row_exact(rows, "mu", rounds_digits((double)record->mu));
-	if (record->gammas > 0) {
-		hd_row_exact(rows, "gamma", rounds_digits(record->gamma / record->gammas));
-		hd_row_exact(rows, "gamma_max", rounds_digits(record->gamma_max));
-	} else {
-		hd_row_null(rows, "gamma");
-		hd_row_null(rows, "gamma_max");
-	}
-	hd_row_real(rows, "seconds", (double)((open ? now : record->ended) - record->began) * 1e-9);
-	hd_row_count(rows, "version", hd_version_counter(record->version));
+	hd_row_put(
+		rows,
+		&srv_rounds_shape,
+		&(struct rounds_row){
+			.tenant = job->spec.tenant,
+			.job = job->spec.name,
+			.round = record->round,
+			.state = rounds_state(job, record),
+			.drawn = record->drawn,
+			.came = open ? job->step.count : record->came,
+			.lacks = open ? job->rounds.lack.needed - job->rounds.lack.here : 0,
+			.late = open ? job->step.late : record->late,
+			.partial = record->partial,
+			.gave_up = record->gave_up,
+			.dropped = record->dropped,
+			.weight = open ? job->step.weight : record->weight,
+			.loss = record->has_loss ? rounds_digits(record->loss) : NAN,
+			.mu = rounds_digits((double)record->mu),
+			.gamma = gammas ? rounds_digits(record->gamma / record->gammas) : NAN,
+			.gamma_max = gammas ? rounds_digits(record->gamma_max) : NAN,
+			.seconds = (double)((open ? now : record->ended) - record->began) * 1e-9,
+			.version = hd_version_counter(record->version),
+		}
+	);
 	hd_row_end(rows);
 }
 

@@ -7,17 +7,20 @@
 
 #include <stdio.h>
 
-static const struct {
-	const char *name;
-	const struct hd_stat_group
-		*group; /* NULL: rounds, or all without labels, counter by counter */
-} tables[] = {
-	{"rounds", NULL},
-	{"models", &hd_server_job_group},
-	{"ports", &hd_port_group},
-	{"queues", &hd_queue_group},
-	{"cores", &hd_core_group},
-	{"counters", NULL},
+static const struct hd_row_shape models_shape = {
+	.name = "models",
+	.help = "jobs of a server (--server)",
+	.group = &hd_server_job_group,
+};
+
+const struct hd_row_shape *const hd_server_shapes[] = {
+	&models_shape,
+	&srv_rounds_shape,
+	&hd_ports_shape,
+	&hd_queues_shape,
+	&hd_cores_shape,
+	&hd_counters_shape,
+	NULL,
 };
 
 char *hd_server_table(
@@ -28,24 +31,21 @@ char *hd_server_table(
 	const char **error
 ) {
 	static const struct hd_stat_group *const own[] = {&hd_server_group, NULL};
-	const size_t count = sizeof tables / sizeof tables[0];
+	const struct hd_row_shape *shape = hd_row_shape_find(hd_server_shapes, table);
 	const char *wrong
 		= "no such table (of a server: models, rounds, ports, queues, cores, counters)";
 	struct hd_stats *stats;
 	struct hd_rows rows;
 	uint64_t total;
-	size_t i = 0;
 
-	while (i < count && strcmp(tables[i].name, table) != 0)
-		i++;
-	if (i < count)
-		wrong = hd_rows_begin(&rows, table, filter, now, server->epoch);
+	if (shape)
+		wrong = hd_rows_begin(&rows, shape, filter, now, server->epoch);
 	if (wrong) {
 		*error = wrong;
 		return NULL;
 	}
 	*error = "no memory";
-	if (i == 0) {
+	if (shape == &srv_rounds_shape) {
 		total = srv_rounds_rows(server, now, &rows);
 		return hd_rows_end(&rows, total, error);
 	}
@@ -57,8 +57,8 @@ char *hd_server_table(
 	hd_server_gather(server, stats);
 	if (server->config.ops && server->config.ops->gather)
 		server->config.ops->gather(server->config.owner, stats);
-	total = tables[i].group ? hd_rows_group(&rows, stats, tables[i].group) :
-				  hd_rows_counters(&rows, stats, own, NULL);
+	total = shape->group ? hd_rows_group(&rows, stats) :
+			       hd_rows_counters(&rows, stats, own, NULL);
 	hd_stats_destroy(stats);
 	return hd_rows_end(&rows, total, error);
 }

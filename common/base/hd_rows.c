@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_rows.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,72 +56,161 @@ bool hd_row_begin(struct hd_rows *rows) {
 		return false;
 	}
 	rows->row_at = rows->out.bytes;
-	rows->field_count = 0;
+	rows->value_count = 0;
 	hd_out_char(&rows->out, rows->kept ? ',' : ' ');
 	return true;
 }
 
-static void field_begin(struct hd_rows *rows, const char *key, bool text) {
-	struct hd_row_field *field = &rows->field[rows->field_count];
+static void value_begin(struct hd_rows *rows, const char *key, bool text) {
+	struct hd_row_value *value = &rows->value[rows->value_count];
 
-	hd_out_char(&rows->out, rows->field_count++ ? ',' : '{');
+	hd_out_char(&rows->out, rows->value_count++ ? ',' : '{');
 	hd_out_char(&rows->out, '"');
 	hd_out_text(&rows->out, key);
 	hd_out_text(&rows->out, "\":");
-	*field = (struct hd_row_field){.key = key, .at = rows->out.bytes, .text = text};
+	*value = (struct hd_row_value){.key = key, .at = rows->out.bytes, .text = text};
 }
 
-static void field_end(struct hd_rows *rows) {
-	struct hd_row_field *field = &rows->field[rows->field_count - 1];
+static void value_end(struct hd_rows *rows) {
+	struct hd_row_value *value = &rows->value[rows->value_count - 1];
 
-	field->bytes = rows->out.bytes - field->at;
+	value->bytes = rows->out.bytes - value->at;
 }
 
-void hd_row_text(struct hd_rows *rows, const char *key, const char *text) {
-	field_begin(rows, key, true);
-	hd_out_json(&rows->out, text);
-	field_end(rows);
+static void put_text(struct hd_out *out, const char *text) {
+	if (text)
+		hd_out_json(out, text);
+	else
+		hd_out_text(out, "null");
 }
 
 /* Readers of JSON have integers of 63 bits: one that is greater would make the whole table unreadable. */
-void hd_row_count(struct hd_rows *rows, const char *key, uint64_t value) {
-	field_begin(rows, key, false);
-	hd_out_u64(&rows->out, value < INT64_MAX ? value : INT64_MAX);
-	field_end(rows);
+static void put_count(struct hd_out *out, uint64_t value) {
+	hd_out_u64(out, value < INT64_MAX ? value : INT64_MAX);
 }
 
-void hd_row_real(struct hd_rows *rows, const char *key, double value) {
-	field_begin(rows, key, false);
-	hd_out_milli(&rows->out, value);
-	field_end(rows);
-}
-
-void hd_row_exact(struct hd_rows *rows, const char *key, double value) {
-	field_begin(rows, key, false);
+static void put_exact(struct hd_out *out, double value) {
 	if (isfinite(value))
-		hd_out_real(&rows->out, value);
+		hd_out_real(out, value);
 	else
-		hd_out_text(&rows->out, "null");
-	field_end(rows);
+		hd_out_text(out, "null");
 }
 
-void hd_row_null(struct hd_rows *rows, const char *key) {
-	field_begin(rows, key, false);
-	hd_out_text(&rows->out, "null");
-	field_end(rows);
+static void put_stat(struct hd_out *out, const struct hd_stat *stat, union hd_stat_value value) {
+	if (stat->type == HD_STAT_F64)
+		hd_out_milli(out, value.f64);
+	else
+		put_count(out, value.u64);
 }
 
-void hd_row_bool(struct hd_rows *rows, const char *key, bool value) {
-	field_begin(rows, key, false);
-	hd_out_text(&rows->out, value ? "true" : "false");
-	field_end(rows);
+static void put_version(struct hd_out *out, hd_version version) {
+	char text[32];
+
+	(void)snprintf(
+		text,
+		sizeof text,
+		"%u.%llu",
+		hd_version_incarnation(version),
+		(unsigned long long)hd_version_counter(version)
+	);
+	hd_out_json(out, text);
+}
+
+static void put_address(struct hd_out *out, const struct hd_addr *addr) {
+	char text[32];
+
+	(void)snprintf(
+		text,
+		sizeof text,
+		"%u.%u.%u.%u:%u",
+		addr->ipv4 >> 24,
+		addr->ipv4 >> 16 & 255,
+		addr->ipv4 >> 8 & 255,
+		addr->ipv4 & 255,
+		addr->port
+	);
+	hd_out_json(out, text);
+}
+
+static void put_value(struct hd_out *out, uint16_t type, const void *at) {
+	const struct hd_row_number *number = at;
+
+	switch ((enum hd_row_type)type) {
+	case HD_ROW_TEXT:
+		assert(*(const char *const *)at);
+		/* fall through */
+	case HD_ROW_TEXT_OR_NULL:
+		put_text(out, *(const char *const *)at);
+		break;
+	case HD_ROW_COUNT_OR_NULL:
+		if (*(const uint64_t *)at == HD_ROW_NONE) {
+			hd_out_text(out, "null");
+			break;
+		}
+		/* fall through */
+	case HD_ROW_COUNT:
+		put_count(out, *(const uint64_t *)at);
+		break;
+	case HD_ROW_REAL:
+	case HD_ROW_REAL_OR_NULL:
+		hd_out_milli(out, *(const double *)at);
+		break;
+	case HD_ROW_EXACT:
+	case HD_ROW_EXACT_OR_NULL:
+		put_exact(out, *(const double *)at);
+		break;
+	case HD_ROW_NUMBER:
+		put_stat(out, number->stat, number->value);
+		break;
+	case HD_ROW_BOOL:
+	case HD_ROW_TRUE:
+		hd_out_text(out, *(const bool *)at ? "true" : "false");
+		break;
+	case HD_ROW_VERSION:
+		put_version(out, *(const hd_version *)at);
+		break;
+	case HD_ROW_ADDRESS:
+		put_address(out, at);
+		break;
+	}
+}
+
+static bool is_text(uint16_t type) {
+	return type == HD_ROW_TEXT || type == HD_ROW_VERSION || type == HD_ROW_ADDRESS;
+}
+
+void hd_row_put(struct hd_rows *rows, const struct hd_row_shape *shape, const void *row) {
+	assert(shape == rows->shape);
+	for (uint16_t i = 0; i < shape->count; i++) {
+		const struct hd_row_field *field = &shape->fields[i];
+
+		value_begin(rows, field->name, is_text(field->type));
+		put_value(&rows->out, field->type, (const char *)row + field->offset);
+		value_end(rows);
+	}
+}
+
+void hd_row_put_group(struct hd_rows *rows, const struct hd_stats_row *row) {
+	const struct hd_stat_group *group = row->group;
+
+	assert(group == rows->shape->group);
+	for (int i = 0; i < HD_STAT_LABELS_MAX && group->label[i]; i++) {
+		value_begin(rows, group->label[i], true);
+		hd_out_json(&rows->out, row->label[i]);
+		value_end(rows);
+	}
+	for (uint16_t i = 0; i < group->count; i++) {
+		value_begin(rows, group->stats[i].name, false);
+		put_stat(&rows->out, &group->stats[i], row->value[i]);
+		value_end(rows);
+	}
 }
 
 /* --- filters --- */
 
 /* The value as it stands in the page; of a text without its quotes. */
 static bool
-value_is(const struct hd_rows *rows, const struct hd_row_field *field, const char *want) {
+value_is(const struct hd_rows *rows, const struct hd_row_value *field, const char *want) {
 	const char *value = rows->out.data + field->at;
 	size_t bytes = field->bytes, length = strlen(want);
 	char number[64], *end;
@@ -138,14 +228,14 @@ value_is(const struct hd_rows *rows, const struct hd_row_field *field, const cha
 	return strtod(number, &end) == wanted && end != number;
 }
 
-static const struct hd_row_field *
+static const struct hd_row_value *
 find_field(const struct hd_rows *rows, const char *term, const char *equals) {
 	size_t bytes = (size_t)(equals - term);
 
-	for (int i = 0; i < rows->field_count; i++)
-		if (strlen(rows->field[i].key) == bytes
-		    && memcmp(rows->field[i].key, term, bytes) == 0)
-			return &rows->field[i];
+	for (int i = 0; i < rows->value_count; i++)
+		if (strlen(rows->value[i].key) == bytes
+		    && memcmp(rows->value[i].key, term, bytes) == 0)
+			return &rows->value[i];
 	return NULL;
 }
 
@@ -153,12 +243,12 @@ static bool term_holds(const struct hd_rows *rows, const char *term) {
 	const char *equals = strchr(term, '=');
 
 	if (equals) {
-		const struct hd_row_field *field = find_field(rows, term, equals);
+		const struct hd_row_value *field = find_field(rows, term, equals);
 
 		return field && value_is(rows, field, equals + 1);
 	}
-	for (int i = 0; i < rows->field_count; i++) {
-		const struct hd_row_field *field = &rows->field[i];
+	for (int i = 0; i < rows->value_count; i++) {
+		const struct hd_row_value *field = &rows->value[i];
 		const char *text = rows->out.data + field->at + 1;
 
 		if (field->text && memmem(text, field->bytes - 2, term, strlen(term)))
@@ -192,7 +282,20 @@ void hd_row_skip(struct hd_rows *rows) {
 	rows->index++;
 }
 
+/* Every field of the shape was put. */
+static bool row_is_whole(const struct hd_rows *rows) {
+	const struct hd_stat_group *group = rows->shape->group;
+	int count = rows->shape->count;
+
+	if (!group || (rows->shape->partial && rows->value_count == count))
+		return rows->value_count == count;
+	for (int i = 0; i < HD_STAT_LABELS_MAX && group->label[i]; i++)
+		count++;
+	return rows->value_count == count + group->count;
+}
+
 void hd_row_end(struct hd_rows *rows) {
+	assert(row_is_whole(rows));
 	hd_out_char(&rows->out, '}');
 	if (!rows->checked)
 		check_filter(rows);
@@ -210,9 +313,16 @@ void hd_row_end(struct hd_rows *rows) {
 
 /* --- documents --- */
 
+const struct hd_row_shape *
+hd_row_shape_find(const struct hd_row_shape *const *shapes, const char *name) {
+	while (*shapes && strcmp((*shapes)->name, name) != 0)
+		shapes++;
+	return *shapes;
+}
+
 const char *hd_rows_begin(
 	struct hd_rows *rows,
-	const char *table,
+	const struct hd_row_shape *shape,
 	const char *filter,
 	hd_ns now,
 	uint16_t epoch
@@ -220,11 +330,12 @@ const char *hd_rows_begin(
 	const char *wrong;
 
 	memset(rows, 0, sizeof *rows);
+	rows->shape = shape;
 	wrong = filter_parse(&rows->filter, filter);
 	if (wrong)
 		return wrong;
 	hd_out_text(&rows->out, "{\"table\":");
-	hd_out_json(&rows->out, table);
+	hd_out_json(&rows->out, shape->name);
 	hd_out_text(&rows->out, ",\"at_s\":");
 	hd_out_milli(&rows->out, (double)now / 1e9);
 	hd_out_text(&rows->out, ",\"epoch\":");

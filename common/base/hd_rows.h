@@ -13,7 +13,7 @@
 #define HD_ROWS_H
 
 #include "hd_limits.h"
-#include "hd_stats.h"
+#include "hd_row_shape.h"
 
 #define HD_FILTER_TERMS_MAX 16
 #define HD_ROW_FIELDS_MAX (HD_STAT_VALUES_MAX + HD_STAT_LABELS_MAX)
@@ -25,8 +25,8 @@ struct hd_filter {
 	uint64_t from; /* first row of the table to look at */
 };
 
-/* One field of the row that is being written: where its value stands in the text. */
-struct hd_row_field {
+/* Where a value of the row that is being written stands in the text. */
+struct hd_row_value {
 	const char *key;
 	size_t at, bytes;
 	bool text;
@@ -35,6 +35,7 @@ struct hd_row_field {
 /* Where rows go. A page begins at row `from` of the table (before the filter) and takes rows until one
  * message is full; the next page begins at the row that did not fit. */
 struct hd_rows {
+	const struct hd_row_shape *shape; /* of every row */
 	struct hd_filter filter;
 	struct hd_out out;
 	uint64_t index; /* of the next row to come */
@@ -45,14 +46,18 @@ struct hd_rows {
 	bool full;
 	bool checked; /* against the filter: every row of a table has the same fields */
 	bool unknown; /* the filter names a field that they have not */
-	int field_count;
-	struct hd_row_field field[HD_ROW_FIELDS_MAX];
+	int value_count;
+	struct hd_row_value value[HD_ROW_FIELDS_MAX];
 };
+
+/* The shape of this name; NULL: none. shapes: NULL after the last. */
+const struct hd_row_shape *
+hd_row_shape_find(const struct hd_row_shape *const *shapes, const char *name);
 
 /* Begins a document. NULL, or what is wrong with the filter (which may be NULL). */
 const char *hd_rows_begin(
 	struct hd_rows *rows,
-	const char *table,
+	const struct hd_row_shape *shape,
 	const char *filter,
 	hd_ns now,
 	uint16_t epoch
@@ -63,24 +68,19 @@ char *hd_rows_end(struct hd_rows *rows, uint64_t total, const char **error);
 
 /* Whether the next row is to be written. Once `full`, a table may stop. */
 bool hd_row_begin(struct hd_rows *rows);
-void hd_row_text(struct hd_rows *rows, const char *key, const char *text);
-void hd_row_count(struct hd_rows *rows, const char *key, uint64_t value);
-void hd_row_real(struct hd_rows *rows, const char *key, double value); /* not finite: null */
-void hd_row_exact(struct hd_rows *rows, const char *key, double value); /* not rounded */
-void hd_row_null(struct hd_rows *rows, const char *key);
-void hd_row_bool(struct hd_rows *rows, const char *key, bool value);
+/* The fields of the shape, which is that of the table; row: its struct. */
+void hd_row_put(struct hd_rows *rows, const struct hd_row_shape *shape, const void *row);
+/* The labels and the stats of the shape's group. */
+void hd_row_put_group(struct hd_rows *rows, const struct hd_stats_row *row);
 /* Takes back a row that was begun and is none. */
 void hd_row_skip(struct hd_rows *rows);
 /* Keeps the row if the filter holds and it fits. */
 void hd_row_end(struct hd_rows *rows);
 
 /* --- hd_rows_stats.c: tables of counters. Each returns how many rows the table has. --- */
-/* One row for each of the group's. */
-uint64_t hd_rows_group(
-	struct hd_rows *rows,
-	const struct hd_stats *stats,
-	const struct hd_stat_group *group
-);
+extern const struct hd_row_shape hd_ports_shape, hd_queues_shape, hd_cores_shape, hd_counters_shape;
+/* One row for each of the group of the table's shape. */
+uint64_t hd_rows_group(struct hd_rows *rows, const struct hd_stats *stats);
 /* One row for each counter of the groups without labels, called group_name; of `own` (NULL after the last)
  * name alone; of `listed`, a group with one stat and one label, stat_label. */
 uint64_t hd_rows_counters(

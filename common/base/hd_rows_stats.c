@@ -1,47 +1,58 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Counters as tables of the shell. */
 #include "hd_rows.h"
+#include "hd_stat_groups.h"
 
 #include <stdio.h>
 
-static void put_value(
-	struct hd_rows *rows,
-	const char *key,
-	const struct hd_stat *stat,
-	union hd_stat_value value
-) {
-	if (stat->type == HD_STAT_F64)
-		hd_row_real(rows, key, value.f64);
-	else
-		hd_row_count(rows, key, value.u64);
-}
+/* clang-format off */
+#define COUNTERS(F, row) \
+	F(row, counter, TEXT, "its name") \
+	F(row, value, NUMBER, "now") \
+	F(row, unit, TEXT, "of the value") \
+	F##_OF(row, kind, "counter gauge", "counter (only grows) or gauge") \
+	F(row, help, TEXT, "what it is")
+/* clang-format on */
 
-uint64_t hd_rows_group(
-	struct hd_rows *rows,
-	const struct hd_stats *stats,
-	const struct hd_stat_group *group
-) {
+HD_ROW_SHAPE(hd_counters_shape, counter_row, COUNTERS, "counters", "everything that is counted");
+
+const struct hd_row_shape hd_ports_shape = {
+	.name = "ports",
+	.help = "network ports of the program's driver",
+	.group = &hd_port_group,
+};
+
+const struct hd_row_shape hd_queues_shape = {
+	.name = "queues",
+	.help = "queues of the ports",
+	.group = &hd_queue_group,
+};
+
+const struct hd_row_shape hd_cores_shape = {
+	.name = "cores",
+	.help = "threads that move packets",
+	.group = &hd_core_group,
+};
+
+uint64_t hd_rows_group(struct hd_rows *rows, const struct hd_stats *stats) {
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < hd_stats_count(stats); i++) {
 		struct hd_stats_row row = hd_stats_row(stats, i);
 
-		if (row.group != group)
+		if (row.group != rows->shape->group)
 			continue;
 		count++;
 		if (!hd_row_begin(rows))
 			continue;
-		for (int j = 0; j < HD_STAT_LABELS_MAX && group->label[j]; j++)
-			hd_row_text(rows, group->label[j], row.label[j]);
-		for (uint16_t j = 0; j < group->count; j++)
-			put_value(rows, group->stats[j].name, &group->stats[j], row.value[j]);
+		hd_row_put_group(rows, &row);
 		hd_row_end(rows);
 	}
 	return count;
 }
 
 static void
-counter_row(struct hd_rows *rows, const struct hd_stats_row *row, uint16_t index, bool own) {
+put_counter(struct hd_rows *rows, const struct hd_stats_row *row, uint16_t index, bool own) {
 	const struct hd_stat *stat = &row->group->stats[index];
 	char name[160];
 
@@ -58,11 +69,17 @@ counter_row(struct hd_rows *rows, const struct hd_stats_row *row, uint16_t index
 			own ? "" : "_",
 			stat->name
 		);
-	hd_row_text(rows, "counter", name);
-	put_value(rows, "value", stat, row->value[index]);
-	hd_row_text(rows, "unit", stat->unit);
-	hd_row_text(rows, "kind", stat->kind == HD_STAT_COUNTER ? "counter" : "gauge");
-	hd_row_text(rows, "help", stat->help);
+	hd_row_put(
+		rows,
+		&hd_counters_shape,
+		&(struct counter_row){
+			.counter = name,
+			.value = {stat, row->value[index]},
+			.unit = stat->unit,
+			.kind = stat->kind == HD_STAT_COUNTER ? "counter" : "gauge",
+			.help = stat->help,
+		}
+	);
 	hd_row_end(rows);
 }
 
@@ -86,7 +103,7 @@ uint64_t hd_rows_counters(
 		if (row.group->label[0] && row.group != listed)
 			continue;
 		for (uint16_t j = 0; j < row.group->count; j++, count++)
-			counter_row(rows, &row, j, is_own(own, row.group));
+			put_counter(rows, &row, j, is_own(own, row.group));
 	}
 	return count;
 }

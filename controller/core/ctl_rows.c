@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operator sees of nodes, jobs, links, transfers and drops: one flat object each. Times are
- * against the moment of the answer; tokens are secrets and never shown. */
+/* What an operator sees of nodes, jobs and links. Times are against the moment of the answer. */
 #include "ctl_base.h"
 #include "ctl_registry.h"
 #include "ctl_row.h"
@@ -11,42 +10,67 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const char *job_name(const struct hd_controller *c, uint32_t id) {
-	const struct ctl_job *job = ctl_job_find(c, id);
-
-	return job ? job->name : "";
-}
-
 /* --- nodes --- */
+
+/* clang-format off */
+#define NODES(F, row) \
+	F(row, name, TEXT, "what the node calls itself") \
+	F(row, role, TEXT, "server, worker, aggregator, switch, shell or monitor") \
+	F(row, host, TEXT, "its name in the topology; empty: not registered") \
+	F(row, job, TEXT, "of a worker") \
+	F(row, tenant, TEXT, "of a worker") \
+	F(row, worker, COUNT_OR_NULL, "rank of a worker") \
+	F(row, address, ADDRESS, "ADDR:PORT") \
+	F(row, up_s, REAL, "since it registered") \
+	F(row, heard_ms, REAL, "since its last packet") \
+	F(row, rtt_us, REAL, "smoothed round-trip time; 0: not measured") \
+	F(row, clock_offset_us, REAL_OR_NULL, "its clock against the controller's") \
+	F(row, clock_error_us, REAL_OR_NULL, "half-width of that") \
+	F(row, incarnation, COUNT, "of a server: its life") \
+	F(row, memory_bytes, COUNT, "of a server") \
+	F(row, transfers, COUNT, "of a worker: waiting and running") \
+	F(row, draining, BOOL, "its host is drained") \
+	F(row, preempted_in_s, REAL_OR_NULL, \
+		"of a worker that said so: until its machine is taken away; null: it did not")
+/* clang-format on */
+
+HD_ROW_SHAPE(
+	ctl_nodes_row_shape,
+	nodes_row,
+	NODES,
+	"nodes",
+	"who has a session with the controller"
+);
 
 static void
 node_row(const struct hd_controller *c, const struct ctl_node *node, struct hd_rows *rows) {
 	struct hd_clock clock = hd_session_clock(node->session);
 	bool worker = node->role == HD_ROLE_WORKER;
 
-	hd_row_text(rows, "name", hd_session_peer_name(node->session));
-	hd_row_text(rows, "role", hd_role_name(hd_session_peer_role(node->session)));
-	hd_row_text(rows, "host", node->host);
-	hd_row_text(rows, "job", worker ? node->job->name : "");
-	hd_row_text(rows, "tenant", worker ? node->job->tenant_name : "");
-	if (worker)
-		hd_row_count(rows, "worker", node->worker);
-	else
-		hd_row_null(rows, "worker");
-	ctl_row_addr(rows, "address", hd_session_peer(node->session));
-	hd_row_real(rows, "up_s", node->role ? ctl_ms_from(node->registered, c->now) / 1e3 : 0);
-	hd_row_real(rows, "heard_ms", ctl_ms_from(hd_session_heard(node->session), c->now));
-	hd_row_real(rows, "rtt_us", (double)hd_session_rtt(node->session) / 1e3);
-	hd_row_real(rows, "clock_offset_us", clock.valid ? (double)clock.offset_ns / 1e3 : NAN);
-	hd_row_real(rows, "clock_error_us", clock.valid ? (double)clock.error_ns / 1e3 : NAN);
-	hd_row_count(rows, "incarnation", node->incarnation);
-	hd_row_count(rows, "memory_bytes", node->memory_bytes);
-	hd_row_count(rows, "transfers", node->tracked);
-	hd_row_bool(rows, "draining", node->draining);
-	if (node->preempted_at)
-		hd_row_real(rows, "preempted_in_s", ctl_ms_from(c->now, node->preempted_at) / 1e3);
-	else
-		hd_row_null(rows, "preempted_in_s");
+	hd_row_put(
+		rows,
+		&ctl_nodes_row_shape,
+		&(struct nodes_row){
+			.name = hd_session_peer_name(node->session),
+			.role = hd_role_name(hd_session_peer_role(node->session)),
+			.host = node->host,
+			.job = worker ? node->job->name : "",
+			.tenant = worker ? node->job->tenant_name : "",
+			.worker = worker ? node->worker : HD_ROW_NONE,
+			.address = hd_session_peer(node->session),
+			.up_s = node->role ? ctl_ms_from(node->registered, c->now) / 1e3 : 0,
+			.heard_ms = ctl_ms_from(hd_session_heard(node->session), c->now),
+			.rtt_us = (double)hd_session_rtt(node->session) / 1e3,
+			.clock_offset_us = clock.valid ? (double)clock.offset_ns / 1e3 : NAN,
+			.clock_error_us = clock.valid ? (double)clock.error_ns / 1e3 : NAN,
+			.incarnation = node->incarnation,
+			.memory_bytes = node->memory_bytes,
+			.transfers = node->tracked,
+			.draining = node->draining,
+			.preempted_in_s
+			= node->preempted_at ? ctl_ms_from(c->now, node->preempted_at) / 1e3 : NAN,
+		}
+	);
 }
 
 uint64_t ctl_rows_nodes(const struct hd_controller *c, struct hd_rows *rows) {
@@ -65,6 +89,56 @@ uint64_t ctl_rows_nodes(const struct hd_controller *c, struct hd_rows *rows) {
 
 /* --- jobs --- */
 
+/* clang-format off */
+#define JOBS(F, row) \
+	F(row, tenant, TEXT, "who owns it") \
+	F(row, job, TEXT, "its name") \
+	F(row, id, COUNT, "as on the wire") \
+	F(row, state, TEXT, \
+		"ready, settling, no-server, paused or draining: somebody is in it; idle: nobody " \
+		"is; ended: the last of those that are forgotten") \
+	F(row, server, TEXT, "host of its server; of an ended one: where a checkpoint of it may be") \
+	F(row, workers, COUNT, "registered") \
+	F(row, preempted, COUNT, "of these, those that will be preempted") \
+	F(row, roster, VERSION, "which change of who takes part was said last, EPOCH.CHANGES") \
+	F(row, version, VERSION, "newest reported commit, INCARNATION.COUNT") \
+	F(row, position, COUNT, "last one given out") \
+	F(row, planned_version, COUNT, "what everything granted will have made of it") \
+	F(row, tau_max, COUNT, "bound on delays") \
+	F(row, tau, COUNT, "bound that is planned with") \
+	F(row, pending, COUNT, "requests that wait") \
+	F(row, running, COUNT, "transfers granted and not reported") \
+	F(row, credits, COUNT, "of these, pushes that were granted in advance") \
+	F(row, granted, COUNT, "pushes granted") \
+	F(row, applied, COUNT, "pushes applied") \
+	F(row, dropped, COUNT, "pushes dropped") \
+	F(row, failed, COUNT, "pushes failed") \
+	F(row, voided, COUNT, "granted transfers given up") \
+	F(row, pulls_granted, COUNT, "pulls granted") \
+	F(row, pulls_delivered, COUNT, "pulls delivered") \
+	F(row, granted_bytes, COUNT, "bytes granted") \
+	F(row, model_bytes, COUNT, "size of the model") \
+	F(row, replica, TEXT, "host that keeps a copy; empty: none") \
+	F(row, replica_state, TEXT, \
+		"seeding, in-step (it may be promoted), held (commits wait for it); empty: none") \
+	F(row, replica_behind, COUNT, "commits that the replica knows of and has not applied") \
+	F(row, divergence, REAL_OR_NULL, "the replica is at most so far from the server; null: not known") \
+	F(row, promotions, COUNT, "replicas that took the place of a server of it that was lost") \
+	F(row, promoted_divergence, REAL_OR_NULL, \
+		"how far the server was at most at the last one; null: none, or not known") \
+	F(row, weight, REAL, "against other tenants' jobs") \
+	F(row, owed_bytes, REAL, "what its tenant is behind its share; negative: ahead") \
+	F(row, warning, TEXT, "what is wrong with it; empty: nothing") \
+	F(row, sync, TEXT, "when the server makes a step: async, full, nsync, nbatch") \
+	F(row, sync_count, COUNT, \
+		"updates in a step of nsync, nbatch; federated: steps that an update may be late") \
+	F(row, integrity, TEXT, "on: its chunks between hosts carry a MAC; off: they do not") \
+	F(row, idle_s, REAL_OR_NULL, "since when nobody has been in it; null: somebody is, or it has ended") \
+	F(row, ended_s, REAL_OR_NULL, "since its end; null: it has not ended")
+/* clang-format on */
+
+HD_ROW_SHAPE(ctl_jobs_row_shape, jobs_row, JOBS, "jobs", "jobs and where they stand");
+
 static const char *job_state(const struct hd_controller *c, const struct ctl_job *job) {
 	static const char *const states[] = {
 		[CTL_JOB_WAITING] = "no-server",
@@ -81,42 +155,39 @@ static const char *job_state(const struct hd_controller *c, const struct ctl_job
 	return states[job->state];
 }
 
-static void job_numbers(const struct ctl_job *job, struct hd_rows *rows) {
-	ctl_row_version(rows, "version", job->version);
-	hd_row_count(rows, "position", job->position);
-	hd_row_count(rows, "planned_version", ctl_job_v_init(job));
-	hd_row_count(rows, "tau_max", job->tau_max);
-	hd_row_count(rows, "tau", ctl_job_tau(job));
-	hd_row_count(rows, "pending", job->pending);
-	hd_row_count(rows, "running", job->open);
-	hd_row_count(rows, "credits", job->credits);
-	hd_row_count(rows, "granted", job->granted);
-	hd_row_count(rows, "applied", job->applied);
-	hd_row_count(rows, "dropped", job->dropped);
-	hd_row_count(rows, "failed", job->failed);
-	hd_row_count(rows, "voided", job->voided);
-	hd_row_count(rows, "pulls_granted", job->pulls_granted);
-	hd_row_count(rows, "pulls_delivered", job->pulls_delivered);
-	hd_row_count(rows, "granted_bytes", job->granted_bytes);
-	hd_row_count(rows, "model_bytes", job->model_bytes);
+static void job_numbers(const struct ctl_job *job, struct jobs_row *row) {
+	row->version = job->version;
+	row->position = job->position;
+	row->planned_version = ctl_job_v_init(job);
+	row->tau_max = job->tau_max;
+	row->tau = ctl_job_tau(job);
+	row->pending = job->pending;
+	row->running = job->open;
+	row->credits = job->credits;
+	row->granted = job->granted;
+	row->applied = job->applied;
+	row->dropped = job->dropped;
+	row->failed = job->failed;
+	row->voided = job->voided;
+	row->pulls_granted = job->pulls_granted;
+	row->pulls_delivered = job->pulls_delivered;
+	row->granted_bytes = job->granted_bytes;
+	row->model_bytes = job->model_bytes;
 }
 
-static void job_replica(const struct ctl_replica *replica, struct hd_rows *rows) {
+static void job_replica(const struct ctl_replica *replica, struct jobs_row *row) {
 	double divergence = replica->node ? replica->divergence : -1;
 	const char *state = "";
 
 	if (replica->node)
 		state = replica->held ? "held" : replica->in_step ? "in-step" : "seeding";
-	hd_row_text(rows, "replica", replica->node ? replica->node->host : "");
-	hd_row_text(rows, "replica_state", state);
-	hd_row_count(rows, "replica_behind", replica->behind);
-	hd_row_real(rows, "divergence", divergence >= 0 ? divergence : NAN);
-	hd_row_count(rows, "promotions", replica->promotions);
-	hd_row_real(
-		rows,
-		"promoted_divergence",
-		replica->promoted_divergence >= 0 ? replica->promoted_divergence : NAN
-	);
+	row->replica = replica->node ? replica->node->host : "";
+	row->replica_state = state;
+	row->replica_behind = replica->behind;
+	row->divergence = divergence >= 0 ? divergence : NAN;
+	row->promotions = replica->promotions;
+	row->promoted_divergence
+		= replica->promoted_divergence >= 0 ? replica->promoted_divergence : NAN;
 }
 
 static const char *job_warning(const struct ctl_job *job) {
@@ -134,26 +205,30 @@ job_row(const struct ctl_job *job,
 	double idle_s,
 	double ended_s,
 	struct hd_rows *rows) {
+	struct jobs_row row = {
+		.tenant = job->tenant_name,
+		.job = job->name,
+		.id = job->id,
+		.state = state,
+		.server = job->server_host,
+		.workers = job->worker_count,
+		.preempted = job->noticed,
+		.roster = job->roster.change,
+		.weight = ctl_job_weight(job),
+		.owed_bytes = job->tenant ? job->tenant->deficit : 0,
+		.warning = job_warning(job),
+		.sync = hd_sync_name(job->sync),
+		.sync_count = job->sync_count,
+		.integrity = hd_integrity_name(job->unsealed),
+		.idle_s = idle_s >= 0 ? idle_s : NAN,
+		.ended_s = ended_s >= 0 ? ended_s : NAN,
+	};
+
 	if (!hd_row_begin(rows))
 		return;
-	hd_row_text(rows, "tenant", job->tenant_name);
-	hd_row_text(rows, "job", job->name);
-	hd_row_count(rows, "id", job->id);
-	hd_row_text(rows, "state", state);
-	hd_row_text(rows, "server", job->server_host);
-	hd_row_count(rows, "workers", job->worker_count);
-	hd_row_count(rows, "preempted", job->noticed);
-	ctl_row_version(rows, "roster", job->roster.change);
-	job_numbers(job, rows);
-	job_replica(&job->replica, rows);
-	hd_row_real(rows, "weight", ctl_job_weight(job));
-	hd_row_real(rows, "owed_bytes", job->tenant ? job->tenant->deficit : 0);
-	hd_row_text(rows, "warning", job_warning(job));
-	hd_row_text(rows, "sync", hd_sync_name(job->sync));
-	hd_row_count(rows, "sync_count", job->sync_count);
-	hd_row_text(rows, "integrity", hd_integrity_name(job->unsealed));
-	hd_row_real(rows, "idle_s", idle_s >= 0 ? idle_s : NAN);
-	hd_row_real(rows, "ended_s", ended_s >= 0 ? ended_s : NAN);
+	job_numbers(job, &row);
+	job_replica(&job->replica, &row);
+	hd_row_put(rows, &ctl_jobs_row_shape, &row);
 	hd_row_end(rows);
 }
 
@@ -189,6 +264,21 @@ uint64_t ctl_rows_jobs(const struct hd_controller *c, struct hd_rows *rows) {
 }
 
 /* --- links --- */
+
+/* clang-format off */
+#define LINKS(F, row) \
+	F(row, link, TEXT, "FROM>TO, or local") \
+	F(row, estimate_mbps, REAL, "what it is believed to carry for us") \
+	F(row, spread_mbps, REAL, "mean absolute deviation of the samples") \
+	F(row, age_s, REAL_OR_NULL, "since the estimate changed; null: never measured") \
+	F(row, samples, COUNT, "transfers that it was learnt from") \
+	F(row, reserved_mbps, REAL, "promised now") \
+	F(row, running, COUNT, "transfers on it now") \
+	F(row, queued, COUNT, "granted, and waiting for it") \
+	F(row, pending, COUNT, "not granted yet")
+/* clang-format on */
+
+HD_ROW_SHAPE(ctl_links_row_shape, links_row, LINKS, "links", "directed links");
 
 static void
 use_open(const struct hd_controller *c, const struct ctl_transfer *t, struct ctl_link_use *use) {
@@ -226,116 +316,23 @@ uint64_t ctl_rows_links(const struct hd_controller *c, struct hd_rows *rows) {
 		if (!hd_row_begin(rows))
 			continue;
 		e = hd_view_estimate(c->view, link);
-		hd_row_text(rows, "link", ctl_link_name(c, link));
-		hd_row_real(rows, "estimate_mbps", hd_view_share(c->view, link, c->now, 1) / 1e6);
-		hd_row_real(rows, "spread_mbps", e.spread_bps / 1e6);
-		hd_row_real(rows, "age_s", e.samples ? ctl_ms_from(e.updated, c->now) / 1e3 : NAN);
-		hd_row_count(rows, "samples", e.samples);
-		hd_row_real(rows, "reserved_mbps", use[link].reserved_bps / 1e6);
-		hd_row_count(rows, "running", use[link].running);
-		hd_row_count(rows, "queued", use[link].queued);
-		hd_row_count(rows, "pending", use[link].pending);
+		hd_row_put(
+			rows,
+			&ctl_links_row_shape,
+			&(struct links_row){
+				.link = ctl_link_name(c, link),
+				.estimate_mbps = hd_view_share(c->view, link, c->now, 1) / 1e6,
+				.spread_mbps = e.spread_bps / 1e6,
+				.age_s = e.samples ? ctl_ms_from(e.updated, c->now) / 1e3 : NAN,
+				.samples = e.samples,
+				.reserved_mbps = use[link].reserved_bps / 1e6,
+				.running = use[link].running,
+				.queued = use[link].queued,
+				.pending = use[link].pending,
+			}
+		);
 		hd_row_end(rows);
 	}
 	free(use);
 	return ctl_link_count(c);
-}
-
-/* --- transfers and drops --- */
-
-static const char *transfer_state(const struct ctl_transfer *t, hd_ns now) {
-	if (t->state == CTL_PENDING)
-		return "pending";
-	if (t->credit && !t->spent)
-		return "credit";
-	if (t->held)
-		return "held";
-	if (t->book_count && t->book[0].start > now)
-		return "queued";
-	return t->overrun_since ? "late" : "running";
-}
-
-static const char *transfer_kind(const struct ctl_transfer *t) {
-	if (t->is_sum && t->direction != HD_COPY)
-		return t->direction == HD_PUSH ? "sum" : "copy";
-	return ctl_direction_name(t->direction);
-}
-
-static void
-transfer_row(const struct hd_controller *c, const struct ctl_transfer *t, struct hd_rows *rows) {
-	bool open = t->state == CTL_OPEN;
-
-	hd_row_count(rows, "id", t->id);
-	hd_row_text(rows, "job", t->job->name);
-	hd_row_count(rows, "worker", t->worker);
-	hd_row_text(rows, "direction", transfer_kind(t));
-	hd_row_count(rows, "round", t->round);
-	hd_row_count(rows, "attempt", t->attempt);
-	hd_row_text(rows, "state", transfer_state(t, c->now));
-	hd_row_text(rows, "waits_for", open ? "" : ctl_waits_for(c, t));
-	hd_row_count(rows, "bytes", t->bytes);
-	ctl_row_version(rows, "base", t->direction == HD_PUSH ? t->base : t->have);
-	hd_row_count(rows, "position", t->position);
-	hd_row_real(rows, "waited_ms", ctl_ms_from(t->asked, open ? t->granted : c->now));
-	hd_row_real(
-		rows, "start_ms", open && t->start < HD_NEVER ? ctl_ms_from(c->now, t->start) : NAN
-	);
-	hd_row_real(rows, "finish_ms", open ? ctl_ms_from(c->now, t->finish) : NAN);
-	hd_row_real(
-		rows,
-		"rate_mbps",
-		open && t->segments.count ? (double)t->segments.item[0].rate_bps / 1e6 : NAN
-	);
-	hd_row_real(rows, "weight", (double)t->weight);
-	hd_row_real(rows, "cc_weight", (double)t->cc_weight);
-	ctl_row_why(rows, &t->why, c->now);
-	hd_row_count(rows, "group", t->group ? t->group->number : 0);
-	hd_row_text(
-		rows,
-		"aggregator",
-		t->group && t->group->aggregator ? t->group->aggregator->host : ""
-	);
-}
-
-static void
-list_rows(const struct hd_controller *c, const struct ctl_transfers *list, struct hd_rows *rows) {
-	const struct ctl_transfer *t;
-
-	TAILQ_FOREACH (t, list, entry) {
-		if (rows->full)
-			break;
-		if (!hd_row_begin(rows))
-			continue;
-		transfer_row(c, t, rows);
-		hd_row_end(rows);
-	}
-}
-
-uint64_t ctl_rows_transfers(const struct hd_controller *c, struct hd_rows *rows) {
-	list_rows(c, &c->open, rows);
-	list_rows(c, &c->pending, rows);
-	return (uint64_t)c->open_count + c->pending_count;
-}
-
-uint64_t ctl_rows_drops(const struct hd_controller *c, struct hd_rows *rows) {
-	uint64_t kept = c->drop_count < CTL_DROPS_KEPT ? c->drop_count : CTL_DROPS_KEPT;
-
-	for (uint64_t i = 1; i <= kept && !rows->full; i++) {
-		const struct ctl_drop *drop = &c->drops[(c->drop_count - i) % CTL_DROPS_KEPT];
-
-		if (!hd_row_begin(rows))
-			continue;
-		hd_row_real(rows, "ago_s", ctl_ms_from(drop->at, c->now) / 1e3);
-		hd_row_text(rows, "job", job_name(c, drop->job));
-		hd_row_count(rows, "worker", drop->worker);
-		hd_row_text(rows, "direction", ctl_direction_name(drop->direction));
-		hd_row_count(rows, "round", drop->round);
-		hd_row_count(rows, "attempt", drop->attempt);
-		hd_row_text(rows, "reason", hd_reason_name(drop->reason));
-		hd_row_count(rows, "bytes", drop->bytes);
-		ctl_row_version(rows, "base", drop->base);
-		ctl_row_why(rows, &drop->why, c->now);
-		hd_row_end(rows);
-	}
-	return kept;
 }

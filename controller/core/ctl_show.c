@@ -11,6 +11,26 @@
 
 /* --- estimates --- */
 
+/* clang-format off */
+#define ESTIMATES(F, row) \
+	F(row, link, TEXT, "FROM>TO, or local") \
+	F(row, estimate_mbps, REAL, "what it is believed to carry for us") \
+	F(row, spread_mbps, REAL, "mean absolute deviation of the samples") \
+	F(row, spread_percent, REAL_OR_NULL, "the same, of the estimate") \
+	F(row, age_s, REAL_OR_NULL, "since the estimate changed") \
+	F(row, samples, COUNT, "transfers that it was learnt from") \
+	F(row, share_mbps, REAL, "what one flow of ours gets beside those that a monitor reports") \
+	F(row, planned_mbps, REAL, "what the latest plan was made with")
+/* clang-format on */
+
+HD_ROW_SHAPE(
+	ctl_estimates_row_shape,
+	estimates_row,
+	ESTIMATES,
+	"estimates",
+	"how sure the estimates are"
+);
+
 uint64_t ctl_rows_estimates(const struct hd_controller *c, struct hd_rows *rows) {
 	for (uint32_t link = 0; link < ctl_link_count(c) && !rows->full; link++) {
 		struct hd_estimate e;
@@ -18,26 +38,54 @@ uint64_t ctl_rows_estimates(const struct hd_controller *c, struct hd_rows *rows)
 		if (!hd_row_begin(rows))
 			continue;
 		e = hd_view_estimate(c->view, link);
-		hd_row_text(rows, "link", ctl_link_name(c, link));
-		hd_row_real(rows, "estimate_mbps", hd_view_share(c->view, link, c->now, 1) / 1e6);
-		hd_row_real(rows, "spread_mbps", e.spread_bps / 1e6);
-		hd_row_real(
+		hd_row_put(
 			rows,
-			"spread_percent",
-			e.samples ? 100 * e.spread_bps / e.capacity_bps : NAN
+			&ctl_estimates_row_shape,
+			&(struct estimates_row){
+				.link = ctl_link_name(c, link),
+				.estimate_mbps = hd_view_share(c->view, link, c->now, 1) / 1e6,
+				.spread_mbps = e.spread_bps / 1e6,
+				.spread_percent
+				= e.samples ? 100 * e.spread_bps / e.capacity_bps : NAN,
+				.age_s = e.samples ? ctl_ms_from(e.updated, c->now) / 1e3 : NAN,
+				.samples = e.samples,
+				/* Beside the others that a monitor sees. */
+				.share_mbps = hd_view_share(c->view, link, c->now, 1) / 1e6,
+				/* What the latest plan was made with. */
+				.planned_mbps = hd_controller_planned_bps(c, link) / 1e6,
+			}
 		);
-		hd_row_real(rows, "age_s", e.samples ? ctl_ms_from(e.updated, c->now) / 1e3 : NAN);
-		hd_row_count(rows, "samples", e.samples);
-		/* Beside the others that a monitor sees. */
-		hd_row_real(rows, "share_mbps", hd_view_share(c->view, link, c->now, 1) / 1e6);
-		/* What the latest plan was made with. */
-		hd_row_real(rows, "planned_mbps", hd_controller_planned_bps(c, link) / 1e6);
 		hd_row_end(rows);
 	}
 	return ctl_link_count(c);
 }
 
 /* --- staleness --- */
+
+/* clang-format off */
+#define STALENESS(F, row) \
+	F(row, tenant, TEXT, "who owns the job") \
+	F(row, job, TEXT, "its name") \
+	F(row, workers, COUNT, "registered") \
+	F(row, updates, COUNT, "applied") \
+	F(row, mean, REAL_OR_NULL, "of the delays") \
+	F(row, variance, REAL_OR_NULL, "of the delays") \
+	F(row, p50, COUNT, "median") \
+	F(row, p90, COUNT, "90 % are not above") \
+	F(row, p99, COUNT, "99 % are not above") \
+	F(row, max, COUNT, "greatest") \
+	F(row, bound, COUNT, "tau_max") \
+	F(row, dropped_bound, COUNT, "dropped by the plan for the bound") \
+	F(row, dropped_late, COUNT, "dropped at the commit for it")
+/* clang-format on */
+
+HD_ROW_SHAPE(
+	ctl_staleness_row_shape,
+	staleness_row,
+	STALENESS,
+	"staleness",
+	"delays of applied updates"
+);
 
 /* The least delay that this share of the applied updates did not exceed. */
 static uint32_t quantile(const struct ctl_staleness *s, double share) {
@@ -59,29 +107,61 @@ uint64_t ctl_rows_staleness(const struct hd_controller *c, struct hd_rows *rows)
 
 		if (!hd_row_begin(rows))
 			continue;
-		hd_row_text(rows, "tenant", job->tenant_name);
-		hd_row_text(rows, "job", job->name);
-		hd_row_count(rows, "workers", job->worker_count);
-		hd_row_count(rows, "updates", s->count);
-		hd_row_real(rows, "mean", mean);
-		hd_row_real(
+		hd_row_put(
 			rows,
-			"variance",
-			s->count ? fmax(s->squares / (double)s->count - mean * mean, 0) : NAN
+			&ctl_staleness_row_shape,
+			&(struct staleness_row){
+				.tenant = job->tenant_name,
+				.job = job->name,
+				.workers = job->worker_count,
+				.updates = s->count,
+				.mean = mean,
+				.variance = s->count ?
+					fmax(s->squares / (double)s->count - mean * mean, 0) :
+					NAN,
+				.p50 = quantile(s, 0.5),
+				.p90 = quantile(s, 0.9),
+				.p99 = quantile(s, 0.99),
+				.max = s->max,
+				.bound = job->tau_max,
+				.dropped_bound = job->dropped_for[HD_REASON_BOUND],
+				.dropped_late = job->dropped_for[HD_REASON_LATE],
+			}
 		);
-		hd_row_count(rows, "p50", quantile(s, 0.5));
-		hd_row_count(rows, "p90", quantile(s, 0.9));
-		hd_row_count(rows, "p99", quantile(s, 0.99));
-		hd_row_count(rows, "max", s->max);
-		hd_row_count(rows, "bound", job->tau_max);
-		hd_row_count(rows, "dropped_bound", job->dropped_for[HD_REASON_BOUND]);
-		hd_row_count(rows, "dropped_late", job->dropped_for[HD_REASON_LATE]);
 		hd_row_end(rows);
 	}
 	return c->job_count;
 }
 
 /* --- the plan --- */
+
+/* clang-format off */
+#define PLAN(F, row) \
+	F(row, order, COUNT, "from 1") \
+	F(row, job, TEXT, "name of the job") \
+	F(row, worker, COUNT, "rank") \
+	F(row, direction, TEXT, "push, pull or replicate (a copy of an update, to the replica)") \
+	F(row, round, COUNT, "of this worker in this direction, from 1") \
+	F##_OF(row, decision, "granted waits", "granted or waits") \
+	F(row, bytes, COUNT, "payload") \
+	F(row, version, COUNT, "counter that its commit should make; 0: a pull") \
+	F(row, start_ms, REAL, "planned, from now") \
+	F(row, finish_ms, REAL, "planned, from now") \
+	F(row, commit_ms, REAL_OR_NULL, "planned, from now; null: a pull") \
+	F(row, rate_mbps, REAL_OR_NULL, "at the start") \
+	F(row, bottleneck, TEXT, "link that limits it") \
+	F(row, after, TEXT, "worker/round whose end frees its start; empty: none") \
+	F(row, rule, TEXT, "why it went: shortest, deadline, aged, tenant, drop-bound, drop-idles; empty: not decided") \
+	F(row, runner_up, TEXT, "worker/round that would otherwise have gone; empty: none") \
+	F(row, runner_up_finish_ms, REAL_OR_NULL, "when that would have ended") \
+	F(row, deadline, COUNT, "last position, from the next one (1), at which it meets tau_max") \
+	F(row, slack, REAL, "positions that it had to spare") \
+	F(row, why, TEXT, "the decision as a sentence") \
+	F(row, group, COUNT, "of this plan, from 1; 0: it goes direct") \
+	F(row, aggregator, TEXT, "host of the group's aggregator; empty: it goes direct")
+/* clang-format on */
+
+HD_ROW_SHAPE(ctl_plan_row_shape, plan_row, PLAN, "plan", "the latest plan, in its order");
 
 static const struct ctl_transfer *entry_transfer(const struct hd_controller *c, uint32_t index) {
 	return c->scratch.item_transfer[c->scratch.entries[index].item];
@@ -173,17 +253,6 @@ say_why(const struct hd_controller *c,
 	}
 }
 
-static void
-plan_times(const struct hd_controller *c, const struct hd_plan_entry *e, struct hd_rows *rows) {
-	double since = ctl_ms_from(c->scratch.planned_at, c->now);
-
-	hd_row_real(rows, "start_ms", e->start * 1e3 - since);
-	hd_row_real(rows, "finish_ms", e->finish * 1e3 - since);
-	hd_row_real(rows, "commit_ms", e->position ? e->commit * 1e3 - since : NAN);
-	hd_row_real(rows, "rate_mbps", e->segment_count ? e->segment[0].rate * 8 / 1e6 : NAN);
-	hd_row_text(rows, "bottleneck", ctl_link_name(c, e->bottleneck));
-}
-
 static void plan_row(
 	const struct hd_controller *c,
 	uint32_t index,
@@ -192,6 +261,7 @@ static void plan_row(
 ) {
 	const struct hd_plan_entry *e = &c->scratch.entries[index];
 	const struct hd_plan_group *group = ctl_group_of(c, index);
+	double since = ctl_ms_from(c->scratch.planned_at, c->now);
 	char runner_up[48], after[48], why[256];
 
 	name_of(e->why.runner_up ? find_item(c, e->why.runner_up) : NULL,
@@ -202,27 +272,33 @@ static void plan_row(
 		ctl_group_why(c, group, why, sizeof why);
 	else
 		say_why(c, e, runner_up, why, sizeof why);
-	hd_row_count(rows, "order", (uint64_t)index + 1);
-	hd_row_text(rows, "job", t->job->name);
-	hd_row_count(rows, "worker", t->worker);
-	hd_row_text(rows, "direction", ctl_direction_name(t->direction));
-	hd_row_count(rows, "round", t->round);
-	hd_row_text(rows, "decision", t->state == CTL_OPEN ? "granted" : "waits");
-	hd_row_count(rows, "bytes", t->bytes);
-	hd_row_count(rows, "version", e->position);
-	plan_times(c, e, rows);
-	hd_row_text(rows, "after", after);
-	hd_row_text(rows, "rule", hd_plan_rule_name(e->why.rule));
-	hd_row_text(rows, "runner_up", runner_up);
-	hd_row_real(
-		rows, "runner_up_finish_ms", runner_up[0] ? e->why.runner_up_finish * 1e3 : NAN
-	);
-	hd_row_count(rows, "deadline", e->why.deadline);
-	hd_row_real(rows, "slack", e->why.slack);
-	hd_row_text(rows, "why", why);
-	hd_row_count(rows, "group", group ? (uint64_t)(group - c->grouping.plan.groups) + 1 : 0);
-	hd_row_text(
-		rows, "aggregator", group ? c->grouping.aggregator_host[group->aggregator] : ""
+	hd_row_put(
+		rows,
+		&ctl_plan_row_shape,
+		&(struct plan_row){
+			.order = (uint64_t)index + 1,
+			.job = t->job->name,
+			.worker = t->worker,
+			.direction = ctl_direction_name(t->direction),
+			.round = t->round,
+			.decision = t->state == CTL_OPEN ? "granted" : "waits",
+			.bytes = t->bytes,
+			.version = e->position,
+			.start_ms = e->start * 1e3 - since,
+			.finish_ms = e->finish * 1e3 - since,
+			.commit_ms = e->position ? e->commit * 1e3 - since : NAN,
+			.rate_mbps = e->segment_count ? e->segment[0].rate * 8 / 1e6 : NAN,
+			.bottleneck = ctl_link_name(c, e->bottleneck),
+			.after = after,
+			.rule = hd_plan_rule_name(e->why.rule),
+			.runner_up = runner_up,
+			.runner_up_finish_ms = runner_up[0] ? e->why.runner_up_finish * 1e3 : NAN,
+			.deadline = e->why.deadline,
+			.slack = e->why.slack,
+			.why = why,
+			.group = group ? (uint64_t)(group - c->grouping.plan.groups) + 1 : 0,
+			.aggregator = group ? c->grouping.aggregator_host[group->aggregator] : "",
+		}
 	);
 }
 
@@ -245,6 +321,19 @@ uint64_t ctl_rows_plan(const struct hd_controller *c, struct hd_rows *rows) {
 
 /* --- settings --- */
 
+/* clang-format off */
+#define SETTINGS(F, row) \
+	F(row, setting, TEXT, "its name") \
+	F(row, value, TEXT, "now") \
+	F(row, unit, TEXT, "of the value") \
+	F(row, least, EXACT_OR_NULL, "allowed") \
+	F(row, most, EXACT_OR_NULL, "allowed") \
+	F(row, of_a_job, BOOL, "takes a JOB before the value") \
+	F(row, help, TEXT, "what it does")
+/* clang-format on */
+
+HD_ROW_SHAPE(ctl_settings_row_shape, settings_row, SETTINGS, "settings", "what `set` changes");
+
 uint64_t ctl_rows_settings(const struct hd_controller *c, struct hd_rows *rows) {
 	const struct ctl_setting *setting;
 	uint64_t count = 0;
@@ -255,13 +344,19 @@ uint64_t ctl_rows_settings(const struct hd_controller *c, struct hd_rows *rows) 
 		if (!hd_row_begin(rows))
 			continue;
 		setting->read(c, value, sizeof value);
-		hd_row_text(rows, "setting", setting->name);
-		hd_row_text(rows, "value", value);
-		hd_row_text(rows, "unit", setting->unit);
-		hd_row_exact(rows, "least", setting->least);
-		hd_row_exact(rows, "most", setting->most);
-		hd_row_bool(rows, "of_a_job", setting->of_a_job);
-		hd_row_text(rows, "help", setting->help);
+		hd_row_put(
+			rows,
+			&ctl_settings_row_shape,
+			&(struct settings_row){
+				.setting = setting->name,
+				.value = value,
+				.unit = setting->unit,
+				.least = setting->least,
+				.most = setting->most,
+				.of_a_job = setting->of_a_job,
+				.help = setting->help,
+			}
+		);
 		hd_row_end(rows);
 	}
 	return count;
@@ -269,29 +364,16 @@ uint64_t ctl_rows_settings(const struct hd_controller *c, struct hd_rows *rows) 
 
 /* --- what is counted --- */
 
-static uint64_t
-group_rows(const struct hd_controller *c, const struct hd_stat_group *group, struct hd_rows *rows) {
+uint64_t ctl_rows_group(const struct hd_controller *c, struct hd_rows *rows) {
 	struct hd_stats *stats = hd_stats_create();
 	uint64_t count = 0;
 
 	if (stats) {
 		ctl_stats_own(c, stats);
-		count = hd_rows_group(rows, stats, group);
+		count = hd_rows_group(rows, stats);
 	}
 	hd_stats_destroy(stats);
 	return count;
-}
-
-uint64_t ctl_rows_ports(const struct hd_controller *c, struct hd_rows *rows) {
-	return group_rows(c, &hd_port_group, rows);
-}
-
-uint64_t ctl_rows_queues(const struct hd_controller *c, struct hd_rows *rows) {
-	return group_rows(c, &hd_queue_group, rows);
-}
-
-uint64_t ctl_rows_cores(const struct hd_controller *c, struct hd_rows *rows) {
-	return group_rows(c, &hd_core_group, rows);
 }
 
 uint64_t ctl_rows_counters(const struct hd_controller *c, struct hd_rows *rows) {

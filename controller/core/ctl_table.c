@@ -11,33 +11,37 @@
 #include <string.h>
 
 struct table {
-	const char *name;
+	const struct hd_row_shape *shape;
 	uint64_t (*rows)(const struct hd_controller *c, struct hd_rows *rows);
 };
 
 static const struct table tables[] = {
-	{"nodes", ctl_rows_nodes},
-	{"jobs", ctl_rows_jobs},
-	{"links", ctl_rows_links},
-	{"transfers", ctl_rows_transfers},
-	{"drops", ctl_rows_drops},
-	{"estimates", ctl_rows_estimates},
-	{"staleness", ctl_rows_staleness},
-	{"plan", ctl_rows_plan},
-	{"groups", ctl_rows_groups},
-	{"switches", ctl_rows_switches},
-	{"leases", ctl_rows_leases},
-	{"elastic", ctl_rows_elastic},
-	{"settings", ctl_rows_settings},
-	{"ports", ctl_rows_ports},
-	{"queues", ctl_rows_queues},
-	{"cores", ctl_rows_cores},
-	{"counters", ctl_rows_counters},
+	{&ctl_nodes_row_shape, ctl_rows_nodes},
+	{&ctl_jobs_row_shape, ctl_rows_jobs},
+	{&ctl_links_row_shape, ctl_rows_links},
+	{&ctl_transfers_row_shape, ctl_rows_transfers},
+	{&ctl_drops_row_shape, ctl_rows_drops},
+	{&ctl_estimates_row_shape, ctl_rows_estimates},
+	{&ctl_staleness_row_shape, ctl_rows_staleness},
+	{&ctl_plan_row_shape, ctl_rows_plan},
+	{&ctl_groups_row_shape, ctl_rows_groups},
+	{&ctl_switches_row_shape, ctl_rows_switches},
+	{&ctl_leases_row_shape, ctl_rows_leases},
+	{&ctl_elastic_row_shape, ctl_rows_elastic},
+	{&ctl_settings_row_shape, ctl_rows_settings},
+	{&hd_ports_shape, ctl_rows_group},
+	{&hd_queues_shape, ctl_rows_group},
+	{&hd_cores_shape, ctl_rows_group},
+	{&hd_counters_shape, ctl_rows_counters},
 };
+
+const struct hd_row_shape *hd_controller_shape(size_t index) {
+	return index < sizeof tables / sizeof tables[0] ? tables[index].shape : NULL;
+}
 
 static const struct table *table_find(const char *name) {
 	for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
-		if (strcmp(tables[i].name, name) == 0)
+		if (strcmp(tables[i].shape->name, name) == 0)
 			return &tables[i];
 	return NULL;
 }
@@ -53,7 +57,7 @@ char *hd_controller_table(
 	const char *wrong = "no such table";
 
 	if (table)
-		wrong = hd_rows_begin(&rows, name, filter, c->now, c->config.epoch);
+		wrong = hd_rows_begin(&rows, table->shape, filter, c->now, c->config.epoch);
 	if (wrong) {
 		*error = wrong;
 		return NULL;

@@ -6,7 +6,11 @@
 #include "ctl_core.h"
 #include "hd_rows.h"
 
-/* --- ctl_rows.c, ctl_show.c: each writes its rows and returns how many the table
+extern const struct hd_row_shape ctl_nodes_row_shape, ctl_jobs_row_shape, ctl_links_row_shape,
+	ctl_transfers_row_shape, ctl_drops_row_shape, ctl_estimates_row_shape,
+	ctl_staleness_row_shape, ctl_plan_row_shape, ctl_settings_row_shape;
+
+/* --- ctl_rows.c, ctl_rows_transfers.c, ctl_show.c: each writes its rows and returns how many the table
  * has (all of them, whatever the filter and the page) --- */
 uint64_t ctl_rows_nodes(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_jobs(const struct hd_controller *c, struct hd_rows *rows);
@@ -17,9 +21,7 @@ uint64_t ctl_rows_estimates(const struct hd_controller *c, struct hd_rows *rows)
 uint64_t ctl_rows_staleness(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_plan(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_settings(const struct hd_controller *c, struct hd_rows *rows);
-uint64_t ctl_rows_ports(const struct hd_controller *c, struct hd_rows *rows);
-uint64_t ctl_rows_queues(const struct hd_controller *c, struct hd_rows *rows);
-uint64_t ctl_rows_cores(const struct hd_controller *c, struct hd_rows *rows);
+uint64_t ctl_rows_group(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_counters(const struct hd_controller *c, struct hd_rows *rows);
 
 extern const struct hd_stat_group ctl_counter_group, ctl_gauge_group, ctl_ended_group;

@@ -87,6 +87,7 @@ json_t *ctl_elastic_out(const struct ctl_job *job);
 int ctl_elastic_in(const struct hd_json_object *job, struct ctl_elastic **elastic);
 
 /* --- ctl_elastic_show.c --- */
+extern const struct hd_row_shape ctl_elastic_row_shape;
 uint64_t ctl_rows_elastic(const struct hd_controller *c, struct hd_rows *rows);
 
 #endif

@@ -7,6 +7,39 @@
 #include <math.h>
 #include <stdio.h>
 
+/* clang-format off */
+#define GROUPS(F, row) \
+	F(row, group, COUNT, "its number, from 1, in this life of the controller") \
+	F(row, job, TEXT, "its name") \
+	F##_OF(row, kind, "sum relay", "sum (of updates) or relay (of a model)") \
+	F(row, aggregator, TEXT, "its host; empty: lost") \
+	F(row, state, TEXT, \
+		"sum: collecting, queued, sending, held or ending; relay: copying or relaying; " \
+		"ended: applied, relayed, or the reason why not") \
+	F(row, size, COUNT, "members") \
+	F(row, open, COUNT, "of these, not ended") \
+	F(row, bytes, COUNT, "of each member, and of the sum") \
+	F(row, position, COUNT, "of its first member; 0: a relay, or ended") \
+	F(row, age_ms, REAL_OR_NULL, "since it was granted; null: ended") \
+	F(row, collected_ms, REAL_OR_NULL, "planned, from then: when the aggregator has all of it") \
+	F(row, limit_ms, REAL_OR_NULL, \
+		"when the server's link comes free, by when it has to have it; null: a relay") \
+	F(row, direct_ms, REAL_OR_NULL, "when the last member would have been committed without the group") \
+	F(row, finish_ms, REAL_OR_NULL, \
+		"planned, from then: when its last member is committed, or has the model") \
+	F(row, took_ms, REAL_OR_NULL, \
+		"from then until it had ended: to be compared with finish_ms; null: under way") \
+	F(row, members, TEXT, "wRANK/ROUND of those that are open, as many as fit")
+/* clang-format on */
+
+HD_ROW_SHAPE(
+	ctl_groups_row_shape,
+	groups_row,
+	GROUPS,
+	"groups",
+	"what goes over an aggregator now, then the last 32 that have ended, newest first"
+);
+
 static const char *group_state(const struct hd_controller *c, const struct ctl_group *group) {
 	const bool push = group->direction == HD_PUSH;
 	uint32_t held = 0;
@@ -49,24 +82,28 @@ static void row_past(const struct ctl_group_past *past, struct hd_rows *rows) {
 
 	if (!hd_row_begin(rows))
 		return;
-	hd_row_count(rows, "group", past->number);
-	hd_row_text(rows, "job", past->job);
-	hd_row_text(rows, "kind", push ? "sum" : "relay");
-	hd_row_text(rows, "aggregator", past->aggregator);
-	hd_row_text(
-		rows, "state", fine ? push ? "applied" : "relayed" : hd_reason_name(past->reason)
+	hd_row_put(
+		rows,
+		&ctl_groups_row_shape,
+		&(struct groups_row){
+			.group = past->number,
+			.job = past->job,
+			.kind = push ? "sum" : "relay",
+			.aggregator = past->aggregator,
+			.state = fine ? push ? "applied" : "relayed" : hd_reason_name(past->reason),
+			.size = past->count,
+			.open = 0,
+			.bytes = past->bytes,
+			.position = 0,
+			.age_ms = NAN,
+			.collected_ms = past->collected_s * 1e3,
+			.limit_ms = push ? past->limit_s * 1e3 : NAN,
+			.direct_ms = past->direct_s * 1e3,
+			.finish_ms = past->finish_s * 1e3,
+			.took_ms = ctl_ms_from(past->made, past->ended),
+			.members = "",
+		}
 	);
-	hd_row_count(rows, "size", past->count);
-	hd_row_count(rows, "open", 0);
-	hd_row_count(rows, "bytes", past->bytes);
-	hd_row_count(rows, "position", 0);
-	hd_row_real(rows, "age_ms", NAN);
-	hd_row_real(rows, "collected_ms", past->collected_s * 1e3);
-	hd_row_real(rows, "limit_ms", push ? past->limit_s * 1e3 : NAN);
-	hd_row_real(rows, "direct_ms", past->direct_s * 1e3);
-	hd_row_real(rows, "finish_ms", past->finish_s * 1e3);
-	hd_row_real(rows, "took_ms", ctl_ms_from(past->made, past->ended));
-	hd_row_text(rows, "members", "");
 	hd_row_end(rows);
 }
 
@@ -91,25 +128,30 @@ uint64_t ctl_rows_groups(const struct hd_controller *c, struct hd_rows *rows) {
 		if (!hd_row_begin(rows))
 			continue;
 		name_members(group, members, sizeof members);
-		hd_row_count(rows, "group", group->number);
-		hd_row_text(rows, "job", group->job->name);
-		hd_row_text(rows, "kind", group->direction == HD_PUSH ? "sum" : "relay");
-		hd_row_text(rows, "aggregator", group->aggregator ? group->aggregator->host : "");
-		hd_row_text(rows, "state", group_state(c, group));
-		hd_row_count(rows, "size", group->count);
-		hd_row_count(rows, "open", group->alive);
-		hd_row_count(rows, "bytes", group->bytes);
-		hd_row_count(rows, "position", group->sum ? group->sum->position : 0);
-		hd_row_real(rows, "age_ms", ctl_ms_from(group->made, c->now));
-		/* As planned, from when it was made. */
-		hd_row_real(rows, "collected_ms", group->collected_s * 1e3);
-		hd_row_real(
-			rows, "limit_ms", group->direction == HD_PUSH ? group->limit_s * 1e3 : NAN
+		hd_row_put(
+			rows,
+			&ctl_groups_row_shape,
+			&(struct groups_row){
+				.group = group->number,
+				.job = group->job->name,
+				.kind = group->direction == HD_PUSH ? "sum" : "relay",
+				.aggregator = group->aggregator ? group->aggregator->host : "",
+				.state = group_state(c, group),
+				.size = group->count,
+				.open = group->alive,
+				.bytes = group->bytes,
+				.position = group->sum ? group->sum->position : 0,
+				.age_ms = ctl_ms_from(group->made, c->now),
+				/* As planned, from when it was made. */
+				.collected_ms = group->collected_s * 1e3,
+				.limit_ms
+				= group->direction == HD_PUSH ? group->limit_s * 1e3 : NAN,
+				.direct_ms = group->direct_s * 1e3,
+				.finish_ms = group->finish_s * 1e3,
+				.took_ms = NAN,
+				.members = members,
+			}
 		);
-		hd_row_real(rows, "direct_ms", group->direct_s * 1e3);
-		hd_row_real(rows, "finish_ms", group->finish_s * 1e3);
-		hd_row_real(rows, "took_ms", NAN);
-		hd_row_text(rows, "members", members);
 		hd_row_end(rows);
 	}
 	return c->group_count + rows_past(c, rows);

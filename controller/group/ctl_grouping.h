@@ -83,6 +83,7 @@ hd_ns ctl_slots_check(struct hd_controller *c, struct hd_sink *sink);
 void ctl_slots_spoilt(struct hd_controller *c, const struct ctl_group *group, uint8_t reason);
 
 /* --- ctl_group_show.c --- */
+extern const struct hd_row_shape ctl_groups_row_shape;
 uint64_t ctl_rows_groups(const struct hd_controller *c, struct hd_rows *rows);
 /* Why these go over an aggregator, as a sentence in text. */
 const char *ctl_group_why(

@@ -6,6 +6,62 @@
 
 #include <math.h>
 
+/* clang-format off */
+#define SWITCHES(F, row) \
+	F(row, name, TEXT, "what it calls itself") \
+	F##_AS(row, at, "switch", TEXT, "its own name in the topology") \
+	F(row, address, ADDRESS, "service address: chunks go to it") \
+	F(row, state, TEXT, "ready, resting (it refused a lease), draining, off (set switch off)") \
+	F(row, slots, COUNT, "that this controller can lease in all") \
+	F(row, leased, COUNT, "of these") \
+	F(row, leases, COUNT, "that they belong to") \
+	F(row, count_min, COUNT, "values of a chunk, at least") \
+	F(row, count_max, COUNT, "and at most") \
+	F(row, types, TEXT, "of values: fixed32, fp32") \
+	F(row, up_s, REAL, "since it registered")
+/* clang-format on */
+
+HD_ROW_SHAPE(
+	ctl_switches_row_shape,
+	switches_row,
+	SWITCHES,
+	"switches",
+	"switches on the path that have registered"
+);
+
+/* clang-format off */
+#define LEASES(F, row) \
+	F(row, tenant, TEXT, "of the job") \
+	F(row, job, TEXT, "its name") \
+	F##_AS(row, at, "switch", TEXT, "the switch's name in the topology; empty: no lease") \
+	F(row, state, TEXT, "none, asked (the switch has not answered), busy (rounds are under way), idle") \
+	F(row, why, TEXT, "its newest round did not go through a switch, for this reason; empty: it did") \
+	F(row, type, TEXT, "of the chunks' values: fp32 or fixed32") \
+	F(row, count, COUNT, "values of a chunk") \
+	F(row, slots, COUNT, "chunks under way at most") \
+	F(row, wanted, COUNT, "slots that the rate and the round trip ask for") \
+	F(row, members, COUNT, "workers that it was leased for") \
+	F(row, waits, COUNT, "of these, those that are still waited for") \
+	F(row, rounds, COUNT, "that began through it") \
+	F(row, rate_mbps, REAL_OR_NULL, "of values, over the slowest link; null: no lease") \
+	F(row, age_s, REAL_OR_NULL, "since it was asked for") \
+	F(row, idle_s, REAL_OR_NULL, "since it was used last") \
+	F(row, group, COUNT, \
+		"the number of the group of pushes that has it, for itself alone; 0: it is of the " \
+		"job's all-reduces") \
+	F(row, until_s, REAL_OR_NULL, \
+		"when a group's sum is planned to be whole, or an idle lease is given back; null: " \
+		"no lease, or rounds are under way")
+/* clang-format on */
+
+HD_ROW_SHAPE(
+	ctl_leases_row_shape,
+	leases_row,
+	LEASES,
+	"leases",
+	"jobs that make all-reduces: the slots that they have leased, or why none; and groups of pushes that have leased slots"
+);
+
 static const char *dtype_name(uint8_t dtype) {
 	return dtype == HD_DTYPE_FIXED32 ? "fixed32" : "fp32";
 }
@@ -30,24 +86,28 @@ switch_row(const struct hd_controller *c, const struct ctl_node *node, struct hd
 	const bool fixed = (node->slot_dtypes >> HD_DTYPE_FIXED32 & 1) != 0;
 	const bool fp32 = (node->slot_dtypes >> HD_DTYPE_FP32 & 1) != 0;
 
-	hd_row_text(rows, "name", hd_session_peer_name(node->session));
-	hd_row_text(rows, "switch", node->host);
-	ctl_row_addr(rows, "address", node->data);
-	hd_row_text(
+	hd_row_put(
 		rows,
-		"state",
-		node->draining                         ? "draining" :
-			c->now < node->no_groups_until ? "resting" :
-			c->switching                   ? "ready" :
-							 "off"
+		&ctl_switches_row_shape,
+		&(struct switches_row){
+			.name = hd_session_peer_name(node->session),
+			.at = node->host,
+			.address = node->data,
+			.state = node->draining                ? "draining" :
+				c->now < node->no_groups_until ? "resting" :
+				c->switching                   ? "ready" :
+								 "off",
+			.slots = node->slots,
+			.leased = ctl_lease_slots(c, node),
+			.leases = leases_of(c, node),
+			.count_min = node->count_min,
+			.count_max = node->count_max,
+			.types = fixed && fp32 ? "fixed32 fp32" :
+				fixed          ? "fixed32" :
+						 "fp32",
+			.up_s = ctl_ms_from(node->registered, c->now) / 1e3,
+		}
 	);
-	hd_row_count(rows, "slots", node->slots);
-	hd_row_count(rows, "leased", ctl_lease_slots(c, node));
-	hd_row_count(rows, "leases", leases_of(c, node));
-	hd_row_count(rows, "count_min", node->count_min);
-	hd_row_count(rows, "count_max", node->count_max);
-	hd_row_text(rows, "types", fixed && fp32 ? "fixed32 fp32" : fixed ? "fixed32" : "fp32");
-	hd_row_real(rows, "up_s", ctl_ms_from(node->registered, c->now) / 1e3);
 }
 
 uint64_t ctl_rows_switches(const struct hd_controller *c, struct hd_rows *rows) {
@@ -65,22 +125,24 @@ uint64_t ctl_rows_switches(const struct hd_controller *c, struct hd_rows *rows) 
 }
 
 /* Why its rounds do not go through a switch. */
-static void none_row(struct hd_rows *rows, const char *why) {
-	hd_row_text(rows, "switch", "");
-	hd_row_text(rows, "state", "none");
-	hd_row_text(rows, "why", why ? why : "");
-	hd_row_text(rows, "type", "");
-	hd_row_count(rows, "count", 0);
-	hd_row_count(rows, "slots", 0);
-	hd_row_count(rows, "wanted", 0);
-	hd_row_count(rows, "members", 0);
-	hd_row_count(rows, "waits", 0);
-	hd_row_count(rows, "rounds", 0);
-	hd_row_real(rows, "rate_mbps", NAN);
-	hd_row_real(rows, "age_s", NAN);
-	hd_row_real(rows, "idle_s", NAN);
-	hd_row_count(rows, "group", 0);
-	hd_row_real(rows, "until_s", NAN);
+static struct leases_row none_row(const char *why) {
+	return (struct leases_row){
+		.at = "",
+		.state = "none",
+		.why = why ? why : "",
+		.type = "",
+		.count = 0,
+		.slots = 0,
+		.wanted = 0,
+		.members = 0,
+		.waits = 0,
+		.rounds = 0,
+		.rate_mbps = NAN,
+		.age_s = NAN,
+		.idle_s = NAN,
+		.group = 0,
+		.until_s = NAN,
+	};
 }
 
 /* From now; a time that has passed is now. */
@@ -88,56 +150,54 @@ static double seconds_to(const struct hd_controller *c, hd_ns at) {
 	return at > c->now ? ctl_ms_from(c->now, at) / 1e3 : 0;
 }
 
-static void lease_row(
-	const struct hd_controller *c,
-	const struct ctl_lease *lease,
-	const char *why,
-	struct hd_rows *rows
-) {
+static struct leases_row
+lease_row(const struct hd_controller *c, const struct ctl_lease *lease, const char *why) {
 	const bool busy = ctl_lease_is_busy(lease);
 
-	hd_row_text(rows, "switch", lease->node->host);
-	hd_row_text(rows, "state", !lease->held ? "asked" : busy ? "busy" : "idle");
-	hd_row_text(rows, "why", why ? why : "");
-	hd_row_text(rows, "type", dtype_name(lease->dtype));
-	hd_row_count(rows, "count", lease->count);
-	hd_row_count(rows, "slots", lease->slots);
-	hd_row_count(rows, "wanted", lease->wanted);
-	hd_row_count(rows, "members", lease->seat_count);
-	hd_row_count(rows, "waits", (uint64_t)__builtin_popcountll(lease->waits));
-	hd_row_count(rows, "rounds", lease->rounds);
-	hd_row_real(rows, "rate_mbps", lease->rate * 8 / 1e6);
-	hd_row_real(rows, "age_s", ctl_ms_from(lease->asked, c->now) / 1e3);
-	hd_row_real(rows, "idle_s", busy ? 0 : ctl_ms_from(lease->used, c->now) / 1e3);
-	hd_row_count(rows, "group", 0);
-	hd_row_real(
-		rows,
-		"until_s",
-		busy ? (double)NAN : seconds_to(c, hd_ns_add(lease->used, CTL_LEASE_IDLE_NS))
-	);
+	return (struct leases_row){
+		.at = lease->node->host,
+		.state = !lease->held ? "asked" :
+			busy          ? "busy" :
+					"idle",
+		.why = why ? why : "",
+		.type = dtype_name(lease->dtype),
+		.count = lease->count,
+		.slots = lease->slots,
+		.wanted = lease->wanted,
+		.members = lease->seat_count,
+		.waits = (uint64_t)__builtin_popcountll(lease->waits),
+		.rounds = lease->rounds,
+		.rate_mbps = lease->rate * 8 / 1e6,
+		.age_s = ctl_ms_from(lease->asked, c->now) / 1e3,
+		.idle_s = busy ? 0 : ctl_ms_from(lease->used, c->now) / 1e3,
+		.group = 0,
+		.until_s
+		= busy ? (double)NAN : seconds_to(c, hd_ns_add(lease->used, CTL_LEASE_IDLE_NS)),
+	};
 }
 
-static void
-group_row(const struct hd_controller *c, const struct ctl_group *group, struct hd_rows *rows) {
+static struct leases_row group_row(const struct hd_controller *c, const struct ctl_group *group) {
 	const struct ctl_group_slots *slots = group->slots;
 
-	hd_row_text(rows, "tenant", group->job->tenant_name);
-	hd_row_text(rows, "job", group->job->name);
-	hd_row_text(rows, "switch", slots->node ? slots->node->host : "");
-	hd_row_text(rows, "state", slots->held ? "busy" : "asked");
-	hd_row_text(rows, "why", "");
-	hd_row_text(rows, "type", dtype_name(group->dtype));
-	hd_row_count(rows, "count", slots->count);
-	hd_row_count(rows, "slots", slots->slots);
-	hd_row_count(rows, "wanted", slots->wanted);
-	hd_row_count(rows, "members", group->count);
-	hd_row_count(rows, "waits", group->alive);
-	hd_row_count(rows, "rounds", 1);
-	hd_row_real(rows, "rate_mbps", slots->rate > 0 ? slots->rate * 8 / 1e6 : (double)NAN);
-	hd_row_real(rows, "age_s", ctl_ms_from(slots->asked, c->now) / 1e3);
-	hd_row_real(rows, "idle_s", 0);
-	hd_row_count(rows, "group", group->number);
-	hd_row_real(rows, "until_s", group->sum ? seconds_to(c, group->sum->finish) : 0);
+	return (struct leases_row){
+		.tenant = group->job->tenant_name,
+		.job = group->job->name,
+		.at = slots->node ? slots->node->host : "",
+		.state = slots->held ? "busy" : "asked",
+		.why = "",
+		.type = dtype_name(group->dtype),
+		.count = slots->count,
+		.slots = slots->slots,
+		.wanted = slots->wanted,
+		.members = group->count,
+		.waits = group->alive,
+		.rounds = 1,
+		.rate_mbps = slots->rate > 0 ? slots->rate * 8 / 1e6 : (double)NAN,
+		.age_s = ctl_ms_from(slots->asked, c->now) / 1e3,
+		.idle_s = 0,
+		.group = group->number,
+		.until_s = group->sum ? seconds_to(c, group->sum->finish) : 0,
+	};
 }
 
 static uint64_t group_leases(const struct hd_controller *c, struct hd_rows *rows) {
@@ -145,10 +205,13 @@ static uint64_t group_leases(const struct hd_controller *c, struct hd_rows *rows
 	uint64_t count = 0;
 
 	TAILQ_FOREACH (group, &c->groups, entry) {
+		struct leases_row row;
+
 		count += group->slots != NULL;
 		if (!group->slots || rows->full || !hd_row_begin(rows))
 			continue;
-		group_row(c, group, rows);
+		row = group_row(c, group);
+		hd_row_put(rows, &ctl_leases_row_shape, &row);
 		hd_row_end(rows);
 	}
 	return count;
@@ -159,18 +222,17 @@ uint64_t ctl_rows_leases(const struct hd_controller *c, struct hd_rows *rows) {
 
 	for (uint32_t i = 0; i < c->job_count && !rows->full; i++) {
 		const struct ctl_job *job = c->jobs[i];
+		struct leases_row row;
 
 		if (!job->lease && !job->why)
 			continue;
 		count++;
 		if (!hd_row_begin(rows))
 			continue;
-		hd_row_text(rows, "tenant", job->tenant_name);
-		hd_row_text(rows, "job", job->name);
-		if (job->lease)
-			lease_row(c, job->lease, job->why, rows);
-		else
-			none_row(rows, job->why);
+		row = job->lease ? lease_row(c, job->lease, job->why) : none_row(job->why);
+		row.tenant = job->tenant_name;
+		row.job = job->name;
+		hd_row_put(rows, &ctl_leases_row_shape, &row);
 		hd_row_end(rows);
 	}
 	return count + group_leases(c, rows);

@@ -116,6 +116,7 @@ void ctl_lease_begin(
 );
 
 /* --- ctl_lease_show.c --- */
+extern const struct hd_row_shape ctl_switches_row_shape, ctl_leases_row_shape;
 uint64_t ctl_rows_switches(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_leases(const struct hd_controller *c, struct hd_rows *rows);
 

@@ -93,6 +93,7 @@ extern const struct hd_stat_group *const hd_switch_agent_groups[]; /* NULL after
 void hd_switch_agent_gather(const struct hd_switch_agent *agent, struct hd_stats *stats);
 /* What a shell gets by message: the tables switch (itself, with what it counted), slots, ports, queues, cores
  * and counters, as hd_rows.h has them; malloc'ed. NULL with *error set: no such table, bad filter. */
+extern const struct hd_row_shape *const hd_switch_agent_shapes[]; /* NULL after the last */
 char *hd_switch_agent_table(
 	const struct hd_switch_agent *agent,
 	hd_ns now,

@@ -72,44 +72,91 @@ void hd_switch_agent_gather(const struct hd_switch_agent *agent, struct hd_stats
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	const struct hd_stat_group *group; /* NULL: all without labels, counter by counter */
-} tables[] = {
-	{"ports", &hd_port_group},
-	{"queues", &hd_queue_group},
-	{"cores", &hd_core_group},
-	{"counters", NULL},
+/* clang-format off */
+#define SLOTS(F, row) \
+	F(row, id, COUNT, "the executor's number of it") \
+	F(row, job, TEXT, "the job's id") \
+	F(row, lease, TEXT, "the controller's name for it") \
+	F(row, state, TEXT, "finding (where its members are), held, expiring (there is no controller)") \
+	F(row, epoch, COUNT, "the controller's life that leased it") \
+	F(row, attempt, COUNT, "of its chunks") \
+	F##_OF(row, type, "fixed32 fp32", "of their values: fixed32 or fp32") \
+	F(row, count, COUNT, "values of a chunk") \
+	F(row, first_slot, COUNT, "of the executor's registers") \
+	F(row, slots, COUNT, "from there on") \
+	F(row, members, COUNT, "workers") \
+	F(row, waits, COUNT, "of these, those that are waited for") \
+	F(row, receivers, COUNT, "of sums, other than the members") \
+	F(row, age_s, REAL, "since it was asked for")
+/* clang-format on */
+
+HD_ROW_SHAPE(
+	agent_slots_shape,
+	slots_row,
+	SLOTS,
+	"slots",
+	"of a switch (--server): leases as it has them"
+);
+
+/* clang-format off */
+#define SWITCH(F, row) \
+	F##_AS(row, at, "switch", TEXT, "its name in the topology") \
+	F(row, state, TEXT, "led (by a controller), alone, refused, draining") \
+	F(row, slots, COUNT, "that can be leased") \
+	F(row, leased, COUNT, "of these") \
+	F(row, leases, COUNT, "in force or about to be")
+/* clang-format on */
+
+HD_ROW_SHAPE(
+	agent_switch_shape,
+	switch_row,
+	SWITCH,
+	"switch",
+	"of a switch (--server): itself, and what it counted; counters are missing while its executor does not answer",
+	.group = &hd_switch_counter_group,
+	.partial = true
+);
+
+const struct hd_row_shape *const hd_switch_agent_shapes[] = {
+	&agent_switch_shape,
+	&agent_slots_shape,
+	&hd_ports_shape,
+	&hd_queues_shape,
+	&hd_cores_shape,
+	&hd_counters_shape,
+	NULL,
 };
 
 static void lease_row(struct hd_rows *rows, hd_ns now, const struct agent_lease *lease) {
 	const struct hd_switch_lease *is = &lease->is;
-	char text[24];
+	char job[24], name[24];
 
 	if (!hd_row_begin(rows))
 		return;
-	hd_row_count(rows, "id", is->id);
-	(void)snprintf(text, sizeof text, "%08x", is->job);
-	hd_row_text(rows, "job", text);
-	(void)snprintf(text, sizeof text, "%016llx", (unsigned long long)lease->name);
-	hd_row_text(rows, "lease", text);
-	hd_row_text(
+	(void)snprintf(job, sizeof job, "%08x", is->job);
+	(void)snprintf(name, sizeof name, "%016llx", (unsigned long long)lease->name);
+	hd_row_put(
 		rows,
-		"state",
-		!lease->held                          ? "finding" :
-			lease->expires_at == HD_NEVER ? "held" :
-							"expiring"
+		&agent_slots_shape,
+		&(struct slots_row){
+			.id = is->id,
+			.job = job,
+			.lease = name,
+			.state = !lease->held                 ? "finding" :
+				lease->expires_at == HD_NEVER ? "held" :
+								"expiring",
+			.epoch = is->epoch,
+			.attempt = is->attempt,
+			.type = is->dtype == HD_DTYPE_FIXED32 ? "fixed32" : "fp32",
+			.count = is->count,
+			.first_slot = is->first_slot,
+			.slots = is->slot_count,
+			.members = is->member_count,
+			.waits = (uint64_t)__builtin_popcountll(is->waits),
+			.receivers = is->receiver_count,
+			.age_s = (double)(now - lease->made) * 1e-9,
+		}
 	);
-	hd_row_count(rows, "epoch", is->epoch);
-	hd_row_count(rows, "attempt", is->attempt);
-	hd_row_text(rows, "type", is->dtype == HD_DTYPE_FIXED32 ? "fixed32" : "fp32");
-	hd_row_count(rows, "count", is->count);
-	hd_row_count(rows, "first_slot", is->first_slot);
-	hd_row_count(rows, "slots", is->slot_count);
-	hd_row_count(rows, "members", is->member_count);
-	hd_row_count(rows, "waits", (uint64_t)__builtin_popcountll(is->waits));
-	hd_row_count(rows, "receivers", is->receiver_count);
-	hd_row_real(rows, "age_s", (double)(now - lease->made) * 1e-9);
 	hd_row_end(rows);
 }
 
@@ -124,31 +171,36 @@ static uint64_t rows_leases(struct hd_rows *rows, hd_ns now, const struct hd_swi
 static uint64_t rows_switch(struct hd_rows *rows, const struct hd_switch_agent *agent) {
 	const struct hd_switch_agent_config *config = &agent->config;
 	uint64_t counters[HD_SWITCH_COUNTER_COUNT] = {0};
+	union hd_stat_value values[HD_SWITCH_COUNTER_COUNT];
+	const struct hd_stats_row row = {.group = &hd_switch_counter_group, .value = values};
 	char words[HD_TEXT_BYTES_MAX] = "";
 
 	if (!hd_row_begin(rows))
 		return 1;
-	hd_row_text(rows, "switch", agent->host);
-	hd_row_text(
+	hd_row_put(
 		rows,
-		"state",
-		agent->upstream.closed             ? "draining" :
-			agent->upstream.refused    ? "refused" :
-			agent->upstream.registered ? "led" :
-						     "alone"
+		&agent_switch_shape,
+		&(struct switch_row){
+			.at = agent->host,
+			.state = agent->upstream.closed    ? "draining" :
+				agent->upstream.refused    ? "refused" :
+				agent->upstream.registered ? "led" :
+							     "alone",
+			.slots = agent->stats.slots_all,
+			.leased = agent->stats.slots_now,
+			.leases = agent->stats.leases_now,
+		}
 	);
-	hd_row_count(rows, "slots", agent->stats.slots_all);
-	hd_row_count(rows, "leased", agent->stats.slots_now);
-	hd_row_count(rows, "leases", agent->stats.leases_now);
-	if (config->ops->counters(config->owner, counters, words, sizeof words) == 0)
+	if (config->ops->counters(config->owner, counters, words, sizeof words) == 0) {
 		for (size_t i = 0; i < HD_SWITCH_COUNTER_COUNT; i++)
-			hd_row_count(rows, counters_of[i].name, counters[i]);
+			values[i].u64 = counters[i];
+		hd_row_put_group(rows, &row);
+	}
 	hd_row_end(rows);
 	return 1;
 }
 
-static uint64_t
-rows_stats(struct hd_rows *rows, const struct hd_switch_agent *agent, size_t table) {
+static uint64_t rows_stats(struct hd_rows *rows, const struct hd_switch_agent *agent) {
 	static const struct hd_stat_group *const own[] = {&hd_switch_counter_group, NULL};
 	struct hd_stats *stats = hd_stats_create();
 	uint64_t total;
@@ -158,8 +210,8 @@ rows_stats(struct hd_rows *rows, const struct hd_switch_agent *agent, size_t tab
 	hd_switch_agent_gather(agent, stats);
 	if (agent->config.ops->gather)
 		agent->config.ops->gather(agent->config.owner, stats);
-	total = tables[table].group ? hd_rows_group(rows, stats, tables[table].group) :
-				      hd_rows_counters(rows, stats, own, NULL);
+	total = rows->shape->group ? hd_rows_group(rows, stats) :
+				     hd_rows_counters(rows, stats, own, NULL);
 	hd_stats_destroy(stats);
 	return total;
 }
@@ -171,27 +223,24 @@ char *hd_switch_agent_table(
 	const char *filter,
 	const char **error
 ) {
-	const size_t count = sizeof tables / sizeof tables[0];
-	const bool leases = strcmp(table, "slots") == 0, whole = strcmp(table, "switch") == 0;
+	const struct hd_row_shape *shape = hd_row_shape_find(hd_switch_agent_shapes, table);
+	const char *wrong
+		= "no such table (of a switch: switch, slots, ports, queues, cores, counters)";
 	struct hd_rows rows;
-	const char *wrong;
 	uint64_t total;
-	size_t i = 0;
 
-	while (i < count && strcmp(tables[i].name, table) != 0)
-		i++;
-	if (i == count && !leases && !whole)
-		wrong = "no such table (of a switch: switch, slots, ports, queues, cores, counters)";
-	else
-		wrong = hd_rows_begin(&rows, table, filter, now, agent->epoch);
+	if (shape)
+		wrong = hd_rows_begin(&rows, shape, filter, now, agent->epoch);
 	if (wrong) {
 		*error = wrong;
 		return NULL;
 	}
-	if (i < count)
-		total = rows_stats(&rows, agent, i);
+	if (shape == &agent_switch_shape)
+		total = rows_switch(&rows, agent);
+	else if (shape == &agent_slots_shape)
+		total = rows_leases(&rows, now, agent);
 	else
-		total = whole ? rows_switch(&rows, agent) : rows_leases(&rows, now, agent);
+		total = rows_stats(&rows, agent);
 	return hd_rows_end(&rows, total, error);
 }
 

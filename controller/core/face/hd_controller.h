@@ -96,6 +96,10 @@ char *hd_controller_table(
 	const char **error
 );
 
+/* The shape of the rows of each table, by index from 0; NULL after the last. */
+struct hd_row_shape;
+const struct hd_row_shape *hd_controller_shape(size_t index);
+
 /* Its own groups, NULL after the last. */
 extern const struct hd_stat_group *const hd_controller_groups[];
 /* Adds every counter and gauge: the core's own groups, and what ops->gather adds. */

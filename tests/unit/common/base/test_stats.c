@@ -108,13 +108,24 @@ static void test_limit(void **state) {
 
 #define ROWS 5000
 
+/* clang-format off */
+#define NUMBERS(F, row) \
+	F(row, name, TEXT, "what it is called") \
+	F(row, number, COUNT, "itself") \
+	F(row, half, REAL, "of it") \
+	F(row, even, BOOL, "2 divides it") \
+	F(row, nothing, COUNT_OR_NULL, "none has it")
+/* clang-format on */
+
+HD_ROW_SHAPE(numbers_shape, number_row, NUMBERS, "numbers", "some numbers");
+
 /* One page of a table of numbers with names: its text, or NULL and why. */
 static char *text_of(const char *words, uint64_t from, const char **error) {
 	struct hd_rows rows;
 	char filter[128], name[32];
 
 	(void)snprintf(filter, sizeof filter, "from=%llu %s", (unsigned long long)from, words);
-	assert_null(hd_rows_begin(&rows, "numbers", filter, HD_SECOND, 2));
+	assert_null(hd_rows_begin(&rows, &numbers_shape, filter, HD_SECOND, 2));
 	for (unsigned i = 0; i < ROWS && !rows.full; i++) {
 		if (!hd_row_begin(&rows))
 			continue;
@@ -123,11 +134,11 @@ static char *text_of(const char *words, uint64_t from, const char **error) {
 			continue;
 		}
 		(void)snprintf(name, sizeof name, "n\"%u", i);
-		hd_row_text(&rows, "name", name);
-		hd_row_count(&rows, "number", i);
-		hd_row_real(&rows, "half", i / 2.0);
-		hd_row_bool(&rows, "even", i % 2 == 0);
-		hd_row_null(&rows, "nothing");
+		hd_row_put(
+			&rows,
+			&numbers_shape,
+			&(struct number_row){name, i, i / 2.0, i % 2 == 0, HD_ROW_NONE}
+		);
 		hd_row_end(&rows);
 	}
 	return hd_rows_end(&rows, ROWS, error);
@@ -208,12 +219,12 @@ static void test_filters(void **state) {
 	assert_null(text_of("even=true none=5", 3, &error));
 	assert_non_null(strstr(error, "filter: "));
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-		const char *why = hd_rows_begin(&rows, "t", wrong[i], 0, 1);
+		const char *why = hd_rows_begin(&rows, &numbers_shape, wrong[i], 0, 1);
 
 		assert_non_null(why);
 		assert_non_null(strstr(why, "filter: "));
 	}
-	assert_null(hd_rows_begin(&rows, "t", NULL, 0, 1));
+	assert_null(hd_rows_begin(&rows, &numbers_shape, NULL, 0, 1));
 	free(hd_rows_end(&rows, 0, &error));
 }
 
