@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* heddlectl check: looks at this host, its key file, and whether the controller answers. */
 #include "shell_check.h"
+#include "shell_shapes.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -120,36 +121,32 @@ static void print_text(const struct findings *all) {
 }
 
 static void print_json(const struct findings *all) {
-	json_t *rows = json_array(), *document;
+	json_t *document = json_object(), *rows = json_array();
 
 	for (int i = 0; i < all->count; i++) {
 		const struct finding *f = &all->item[i];
 
-		json_array_append_new(
+		shell_json_append(
 			rows,
-			json_pack(
-				"{s:s, s:s, s:s, s:s}",
-				"check",
-				f->check,
-				"status",
-				f->status == FINDING_FAIL ? "fail" : status_names[f->status],
-				"found",
-				f->found,
-				"advice",
-				f->advice
-			)
+			shell_check_shape.rows,
+			&(struct check_row){
+				.check = f->check,
+				.status
+				= f->status == FINDING_FAIL ? "fail" : status_names[f->status],
+				.found = f->found,
+				.advice = f->advice,
+			}
 		);
 	}
-	document = json_pack(
-		"{s:s, s:o, s:i, s:i}",
-		"table",
-		"check",
-		"rows",
-		rows,
-		"failed",
-		count_status(all, FINDING_FAIL),
-		"warned",
-		count_status(all, FINDING_WARN)
+	json_object_set_new(document, "table", json_string(shell_check_shape.rows->name));
+	json_object_set_new(document, "rows", rows);
+	shell_json_put(
+		document,
+		shell_check_shape.head,
+		&(struct check_head){
+			.failed = (uint64_t)count_status(all, FINDING_FAIL),
+			.warned = (uint64_t)count_status(all, FINDING_WARN),
+		}
 	);
 	(void)json_dumpf(document, stdout, JSON_INDENT(2));
 	(void)fputc('\n', stdout);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What elastic plan and elastic fit found, as text and as JSON. */
 #include "shell_plan.h"
+#include "shell_shapes.h"
 
 #include <math.h>
 #include <string.h>
@@ -212,48 +213,51 @@ void shell_fit_print(const struct hd_elastic_fit *fit) {
 
 /* --- JSON --- */
 
-/* null: no such number. */
-static void set_real(json_t *row, const char *key, double value, bool there) {
-	json_object_set_new(row, key, there && isfinite(value) ? json_real(value) : json_null());
+static double real_if(bool there, double value) {
+	return there ? value : NAN;
 }
 
-static void set_whole(json_t *row, const char *key, uint32_t value, bool there) {
-	json_object_set_new(row, key, there ? json_integer(value) : json_null());
+static uint64_t count_if(bool there, uint32_t value) {
+	return there ? value : HD_ROW_NONE;
 }
 
-static json_t *row_json(const struct shell_plan *f, int i) {
+static void append_plan(json_t *rows, const struct shell_plan *f, int i) {
 	const struct hd_elastic_plan *p = &f->plans[i];
 	const bool fails = p->fails != HD_ELASTIC_FAILS_NONE, bids = p->bid >= 0;
 	const bool staged = p->first_iterations > 0;
-	json_t *row = json_object();
 	char why[256];
 
 	hd_elastic_why(p, best_of(f), why, sizeof why);
-	json_object_set_new(row, "policy", json_string(hd_elastic_way_names[p->way]));
-	json_object_set_new(row, "chosen", json_boolean(i == f->best));
-	json_object_set_new(row, "feasible", json_boolean(!fails));
-	set_whole(row, "workers", p->n, true);
-	set_whole(row, "workers_high", p->n_high, true);
-	set_whole(row, "iterations", p->iterations, true);
-	set_real(row, "bid", p->bid * f->price_s, bids);
-	set_real(row, "bid_low", p->bid_low * f->price_s, bids);
-	set_real(row, "gamma", p->gamma, true);
-	set_real(row, "inverse", p->inverse, true);
-	set_real(row, "error", p->error, true);
-	set_real(row, "expected_s", p->seconds, true);
-	set_real(row, "cost", p->cost, true);
-	set_real(row, "worker_s", p->worker_s, true);
-	set_real(row, "eta", p->eta, p->way == HD_ELASTIC_WAY_GROWTH);
-	set_whole(row, "first_workers", p->first_n, staged);
-	set_whole(row, "first_iterations", p->first_iterations, staged);
-	set_real(row, "first_bid", p->first_bid * f->price_s, staged);
-	set_real(row, "first_s", p->first_s, staged);
-	set_real(row, "first_error", p->first_error, staged);
-	json_object_set_new(row, "fails", json_string(fails_names[p->fails]));
-	set_real(row, "reached", p->reached, fails);
-	set_real(row, "allowed", p->allowed, fails);
-	json_object_set_new(row, "why", json_string(why));
-	return row;
+	shell_json_append(
+		rows,
+		shell_plan_shape.rows,
+		&(struct plan_row){
+			.policy = hd_elastic_way_names[p->way],
+			.chosen = i == f->best,
+			.feasible = !fails,
+			.workers = p->n,
+			.workers_high = p->n_high,
+			.iterations = p->iterations,
+			.bid = real_if(bids, p->bid * f->price_s),
+			.bid_low = real_if(bids, p->bid_low * f->price_s),
+			.gamma = p->gamma,
+			.inverse = p->inverse,
+			.error = p->error,
+			.expected_s = p->seconds,
+			.cost = p->cost,
+			.worker_s = p->worker_s,
+			.eta = real_if(p->way == HD_ELASTIC_WAY_GROWTH, p->eta),
+			.first_workers = count_if(staged, p->first_n),
+			.first_iterations = count_if(staged, p->first_iterations),
+			.first_bid = real_if(staged, p->first_bid * f->price_s),
+			.first_s = real_if(staged, p->first_s),
+			.first_error = real_if(staged, p->first_error),
+			.fails = fails_names[p->fails],
+			.reached = real_if(fails, p->reached),
+			.allowed = real_if(fails, p->allowed),
+			.why = why,
+		}
+	);
 }
 
 static void put_document(json_t *document, json_t *rows) {
@@ -266,58 +270,58 @@ static void put_document(json_t *document, json_t *rows) {
 
 void shell_plan_json(const struct shell_plan *f) {
 	json_t *document = json_object(), *rows = json_array();
+	const struct hd_elastic_closed *closed = f->closed;
 
-	json_object_set_new(document, "table", json_string("elastic-plan"));
-	json_object_set_new(
+	json_object_set_new(document, "table", json_string(shell_plan_shape.rows->name));
+	shell_json_put(
 		document,
-		"chosen",
-		f->best >= 0 ? json_string(hd_elastic_way_names[f->plans[f->best].way]) :
-			       json_null()
-	);
-	set_real(document, "epsilon", f->task->epsilon, true);
-	set_real(document, "deadline_s", f->task->deadline_s, true);
-	set_real(document, "a", f->task->model.a, true);
-	set_real(document, "b", f->task->model.b, true);
-	set_real(document, "beta", f->task->model.beta, true);
-	set_whole(
-		document,
-		"closed_workers",
-		f->closed ? (uint32_t)fmin(f->closed->n, 4e9) : 0,
-		f->closed != NULL
-	);
-	set_whole(
-		document,
-		"closed_iterations",
-		f->closed ? f->closed->iterations : 0,
-		f->closed != NULL
+		shell_plan_shape.head,
+		&(struct plan_head){
+			.chosen = f->best >= 0 ? hd_elastic_way_names[f->plans[f->best].way] : NULL,
+			.epsilon = f->task->epsilon,
+			.deadline_s = f->task->deadline_s,
+			.a = f->task->model.a,
+			.b = f->task->model.b,
+			.beta = f->task->model.beta,
+			.closed_workers = closed ? (uint32_t)fmin(closed->n, 4e9) : HD_ROW_NONE,
+			.closed_iterations = closed ? closed->iterations : HD_ROW_NONE,
+		}
 	);
 	for (int i = 0; i < f->count; i++)
-		json_array_append_new(rows, row_json(f, i));
+		append_plan(rows, f, i);
 	put_document(document, rows);
 }
 
 void shell_fit_json(const struct hd_elastic_fit *fit) {
 	json_t *document = json_object(), *rows = json_array();
 
-	json_object_set_new(document, "table", json_string("elastic-fit"));
-	set_real(document, "a", fit->model.a, true);
-	set_real(document, "b", fit->model.b, true);
-	set_real(document, "beta", fit->model.beta, true);
-	set_real(document, "best", fit->best, true);
-	json_object_set_new(document, "best_fitted", json_boolean(fit->best_fitted));
-	set_real(document, "r2", fit->r2, true);
-	set_real(document, "residual", fit->residual, true);
-	set_whole(document, "lines", fit->rows, true);
-	set_whole(document, "last_step", fit->last_step, true);
-	set_real(document, "last_loss", fit->last_loss, true);
-	for (uint32_t i = 0; i < fit->count; i++) {
-		json_t *row = json_object();
-
-		set_whole(row, "workers", fit->y[i], true);
-		set_whole(row, "steps", fit->steps[i], true);
-		set_real(row, "step_s", fit->step_s[i], true);
-		set_real(row, "spread_s", fit->spread_s[i], true);
-		json_array_append_new(rows, row);
-	}
+	json_object_set_new(document, "table", json_string(shell_fit_shape.rows->name));
+	shell_json_put(
+		document,
+		shell_fit_shape.head,
+		&(struct fit_head){
+			.a = fit->model.a,
+			.b = fit->model.b,
+			.beta = fit->model.beta,
+			.best = fit->best,
+			.best_fitted = fit->best_fitted,
+			.r2 = fit->r2,
+			.residual = fit->residual,
+			.lines = fit->rows,
+			.last_step = fit->last_step,
+			.last_loss = fit->last_loss,
+		}
+	);
+	for (uint32_t i = 0; i < fit->count; i++)
+		shell_json_append(
+			rows,
+			shell_fit_shape.rows,
+			&(struct fit_row){
+				.workers = fit->y[i],
+				.steps = fit->steps[i],
+				.step_s = fit->step_s[i],
+				.spread_s = fit->spread_s[i],
+			}
+		);
 	put_document(document, rows);
 }

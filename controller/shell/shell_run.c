@@ -2,6 +2,7 @@
 /* Carries the commands out. */
 #include "hd_udp.h"
 #include "heddlectl.h"
+#include "shell_shapes.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -194,8 +195,11 @@ static void print_done(const struct shell_context *context, const struct hd_msg_
 		(void)printf("%s\n", done->text);
 		return;
 	}
-	document = json_pack(
-		"{s:b, s:i, s:s}", "done", 1, "affected", (int)done->affected, "text", done->text
+	document = json_object();
+	shell_json_put(
+		document,
+		shell_done_shape.head,
+		&(struct done_head){.done = true, .affected = done->affected, .text = done->text}
 	);
 	(void)json_dumpf(document, stdout, JSON_INDENT(2));
 	(void)fputc('\n', stdout);
