@@ -115,6 +115,7 @@ const struct hd_stat_group hd_server_job_group = {
 	.name = "server_job",
 	.help = "jobs of the parameter server",
 	.label = {"tenant", "job"},
+	.label_help = {"who owns it", "its name"},
 	.stats = job_stats,
 	.count = sizeof job_stats / sizeof job_stats[0],
 };

@@ -23,6 +23,7 @@ const struct hd_stat_group hd_port_group = {
 	.name = "port",
 	.help = "network ports of the driver",
 	.label = {"port", "driver"},
+	.label_help = {"index", "udp or dpdk"},
 	.stats = port_stats,
 	.count = COUNT(port_stats),
 };
@@ -31,6 +32,7 @@ const struct hd_stat_group hd_queue_group = {
 	.name = "queue",
 	.help = "queues of each port",
 	.label = {"port", "direction", "queue"},
+	.label_help = {"index of the port", "in or out", "index"},
 	.stats = queue_stats,
 	.count = COUNT(queue_stats),
 };
@@ -39,6 +41,7 @@ const struct hd_stat_group hd_core_group = {
 	.name = "core",
 	.help = "threads that move packets",
 	.label = {"core"},
+	.label_help = {"name"},
 	.stats = core_stats,
 	.count = COUNT(core_stats),
 };

@@ -41,6 +41,7 @@ struct hd_stat_group {
 	const char *name; /* metrics are called heddle_<name>_<stat> */
 	const char *help;
 	const char *label[HD_STAT_LABELS_MAX]; /* NULL after the last; none: one row */
+	const char *label_help[HD_STAT_LABELS_MAX]; /* of a group that the shell has a table of */
 	const struct hd_stat *stats;
 	uint16_t count;
 };

@@ -8,6 +8,7 @@
  *   shell_fetch.c   one session with the controller: tables and commands
  *   shell_print.c   aligned columns
  *   shell_line.c    line editing, history, completion (libedit)
+ *   shell_shapes.c  the JSON that is the shell's own
  *   shell_plan.c    elastic plan and fit, which need no controller; shell_plan_print.c shows what they found
  *   shell_check.c   what is wrong with this host; its tests are in shell_check_*.c
  */
@@ -115,5 +116,7 @@ int shell_interact(struct shell_context *context);
 /* --- shell_print.c --- */
 /* Aligned columns: the usual ones of the table, or all; `view` (may be NULL) names other usual ones. */
 void shell_print(const json_t *document, const char *view, bool wide);
+/* The usual columns of a table, or of another view of it, TABLE-VIEW; apart by spaces. NULL after the last. */
+const char *shell_usual(size_t index, const char **table);
 
 #endif

@@ -50,6 +50,13 @@ static const char *const usual[][2] = {
 	{"counters", "counter value unit help"},
 };
 
+const char *shell_usual(size_t index, const char **table) {
+	if (index >= sizeof usual / sizeof usual[0])
+		return NULL;
+	*table = usual[index][0];
+	return usual[index][1];
+}
+
 struct column {
 	const char *name; /* not terminated */
 	int name_bytes;
