@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The job of a scenario file. */
+#include "hd_container.h"
 #include "hd_fields.h"
 #include "hd_jobspec.h"
 #include "hd_scenario.h"
@@ -15,8 +16,7 @@
 static void
 read_hidden(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	static const struct hd_field width = {"width", HD_FIELD_U32, 0, 1, 65536, true, NULL};
-	struct hd_scenario_job *job
-		= (void *)((char *)into - offsetof(struct hd_scenario_job, hidden));
+	struct hd_scenario_job *job = hd_container_of(into, struct hd_scenario_job, hidden);
 	size_t count = json_array_size(value);
 
 	if (!json_is_array(value) || count > HD_SCENARIO_LAYERS_MAX) {
@@ -82,8 +82,7 @@ read_federated(struct hd_reader *reader, const json_t *value, const char *path, 
 /* async, full, nsync:N, nbatch:N or federated. */
 static void read_sync(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	const char *text = json_string_value(value);
-	struct hd_scenario_job *job
-		= (void *)((char *)into - offsetof(struct hd_scenario_job, sync));
+	struct hd_scenario_job *job = hd_container_of(into, struct hd_scenario_job, sync);
 
 	if (!text || hd_sync_parse(text, &job->sync, &job->sync_count) < 0)
 		hd_reader_fail(
