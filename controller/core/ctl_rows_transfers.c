@@ -75,9 +75,9 @@ static const char *job_name(const struct hd_controller *c, uint32_t id) {
 static const char *transfer_state(const struct ctl_transfer *t, hd_ns now) {
 	if (t->state == CTL_PENDING)
 		return "pending";
-	if (t->credit && !t->spent)
+	if (t->state == CTL_CREDITED)
 		return "credit";
-	if (t->held)
+	if (t->state == CTL_HELD)
 		return "held";
 	if (t->book_count && t->book[0].start > now)
 		return "queued";
@@ -92,7 +92,7 @@ static const char *transfer_kind(const struct ctl_transfer *t) {
 
 static void
 transfer_row(const struct hd_controller *c, const struct ctl_transfer *t, struct hd_rows *rows) {
-	bool open = t->state == CTL_OPEN;
+	bool open = ctl_transfer_is_open(t);
 	struct ctl_why_row why;
 
 	ctl_why_row(&t->why, c->now, &why);

@@ -281,7 +281,7 @@ static void plan_row(
 			.worker = t->worker,
 			.direction = ctl_direction_name(t->direction),
 			.round = t->round,
-			.decision = t->state == CTL_OPEN ? "granted" : "waits",
+			.decision = ctl_transfer_is_open(t) ? "granted" : "waits",
 			.bytes = t->bytes,
 			.version = e->position,
 			.start_ms = e->start * 1e3 - since,

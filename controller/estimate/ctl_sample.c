@@ -201,7 +201,7 @@ static bool has_companion(const struct hd_controller *c, const struct ctl_past *
 		if (c->scratch.link_probe[past->path[i]].reduces)
 			return true;
 	TAILQ_FOREACH (t, &c->open, entry) {
-		if (t->held || t->granted >= past->end || t->start >= past->end)
+		if (t->state == CTL_HELD || t->granted >= past->end || t->start >= past->end)
 			continue;
 		for (uint8_t i = 0; i < past->path_count; i++)
 			if (path_has(t->path, t->path_count, past->path[i]))

@@ -235,7 +235,7 @@ ctl_entry_after(const struct hd_controller *c, const struct hd_plan_entry *entry
 	}
 	before = entry->after != HD_PLAN_NONE ? s->item_transfer[s->entries[entry->after].item] :
 						ctl_transfer_by_token(c, entry->after_token);
-	if (!before || before->state != CTL_OPEN || starter_of(before) != starter)
+	if (!before || !ctl_transfer_is_open(before) || starter_of(before) != starter)
 		return 0;
 	return before->token;
 }

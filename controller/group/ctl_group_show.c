@@ -45,12 +45,12 @@ static const char *group_state(const struct hd_controller *c, const struct ctl_g
 	uint32_t held = 0;
 
 	for (uint32_t m = 0; m < group->count; m++)
-		held += group->members[m] && group->members[m]->held;
+		held += group->members[m] && group->members[m]->state == CTL_HELD;
 	if (!push)
 		return group->sum ? "copying" : "relaying";
 	if (!group->sum)
 		return "ending";
-	if (group->sum->held)
+	if (group->sum->state == CTL_HELD)
 		return "held";
 	if (held < group->alive)
 		return "collecting";

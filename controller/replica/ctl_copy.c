@@ -118,12 +118,12 @@ static bool copy_known(
 		return false;
 	if (m->attempt <= t->attempt && !t->restored) {
 		c->counters.requests_repeated++;
-		if (t->state == CTL_OPEN && m->attempt == t->attempt)
+		if (ctl_transfer_is_open(t) && m->attempt == t->attempt)
 			ctl_grant_say(c, t, sink);
 		return true;
 	}
 	/* The replica has given the older one up by itself: nobody need tell it. */
-	if (t->state == CTL_OPEN && ctl_worker(job, t->worker))
+	if (ctl_transfer_is_open(t) && ctl_worker(job, t->worker))
 		copy_void(c, ctl_worker(job, t->worker), t, HD_REASON_CLOSED, sink);
 	ctl_transfer_free(c, t);
 	return false;

@@ -54,7 +54,7 @@ void ctl_rhythm_asked(struct ctl_node *worker, uint8_t direction, hd_ns now) {
 static hd_ns end_of(const struct hd_controller *c, const struct ctl_transfer *t) {
 	if (t->group && t->direction == HD_PUSH && t->group->sum)
 		t = t->group->sum;
-	if (t->held)
+	if (t->state == CTL_HELD)
 		return c->now;
 	return hd_ns_max(c->now, t->book_count ? t->book[t->book_count - 1].end : t->finish);
 }

@@ -196,11 +196,11 @@ bool ctl_credit_reported(
 	struct ctl_transfer *t,
 	const struct hd_msg_report *m
 ) {
-	if (t->spent)
+	if (t->state != CTL_CREDITED)
 		return true;
 	if (m->bytes == 0)
 		return false;
-	t->spent = true;
+	ctl_transfer_enter(t, CTL_GRANTED);
 	t->bytes = m->bytes;
 	t->base = m->base;
 	t->norm = m->norm;
@@ -256,7 +256,7 @@ take_back(struct hd_controller *c, const struct ctl_job *job, struct hd_sink *si
 		const struct ctl_node *worker = ctl_worker(t->job, t->worker);
 
 		next = TAILQ_NEXT(t, entry);
-		if (!t->credit || t->spent || (job && t->job != job))
+		if (t->state != CTL_CREDITED || (job && t->job != job))
 			continue;
 		if (!job && worker && is_allowed(c, worker))
 			continue;

@@ -111,12 +111,12 @@ static bool request_known(
 	}
 	if (m->attempt == t->attempt && !t->restored) {
 		c->counters.requests_repeated++;
-		if (t->state == CTL_OPEN)
+		if (ctl_transfer_is_open(t))
 			ctl_grant_say(c, t, sink);
 		return true;
 	}
 	/* Ends the transfer, not the round: that is what CLOSED says to the server. */
-	if (t->state == CTL_OPEN)
+	if (ctl_transfer_is_open(t))
 		ctl_void(c, t, HD_REASON_CLOSED, sink);
 	else
 		ctl_transfer_free(c, t);
@@ -202,7 +202,7 @@ void ctl_cancel(
 	if (!t || (m->attempt && m->attempt != t->attempt))
 		return;
 	c->counters.cancels++;
-	if (t->state == CTL_OPEN)
+	if (ctl_transfer_is_open(t))
 		ctl_void(c, t, unreached ? (enum hd_reason)m->reason : HD_REASON_CANCELLED, sink);
 	else if (t->direction == HD_COPY)
 		ctl_copy_end(c, t, HD_REASON_CANCELLED, sink);

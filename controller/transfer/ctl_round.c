@@ -218,7 +218,7 @@ static uint64_t after_token(const struct hd_controller *c, const struct hd_plan_
 	if (e->after == HD_PLAN_NONE)
 		return e->after_token;
 	before = c->scratch.item_transfer[c->scratch.entries[e->after].item];
-	return before && before->state == CTL_OPEN ? before->token : 0;
+	return before && ctl_transfer_is_open(before) ? before->token : 0;
 }
 
 /* Grants an entry, or the group that begins with it. 0: done; what the server's link carries is to be paid. */

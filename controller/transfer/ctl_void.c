@@ -18,7 +18,7 @@ void ctl_void(
 	struct hd_event event = ctl_transfer_event(c, t, HD_EVENT_VOIDED, reason);
 	struct ctl_node *server = t->job->server, *worker = ctl_worker(t->job, t->worker);
 
-	assert(t->state == CTL_OPEN);
+	assert(ctl_transfer_is_open(t));
 	if (t->direction == HD_COPY) {
 		ctl_copy_end(c, t, reason, sink);
 		return;
@@ -35,7 +35,7 @@ void ctl_void(
 		ctl_void_quietly(c, t, reason, sink);
 		return;
 	}
-	event.aux = t->credit && !t->spent;
+	event.aux = t->state == CTL_CREDITED;
 	if (event.aux) {
 		c->counters.credits_unspent++;
 	} else {

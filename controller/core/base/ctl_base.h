@@ -10,6 +10,10 @@ static inline bool ctl_transfer_local(const struct ctl_transfer *t) {
 	return t->path_count == 1 && t->path[0] == CTL_LINK_LOCAL;
 }
 
+static inline bool ctl_transfer_is_open(const struct ctl_transfer *t) {
+	return t->state != CTL_PENDING;
+}
+
 /* Who is silent for this long is gone: a share of the lease, as nodes take it too. */
 static inline hd_ns ctl_silence(const struct hd_controller *c) {
 	return (uint64_t)c->config.lease_us * HD_SILENCE_US / HD_LEASE_US * HD_US;
@@ -148,8 +152,6 @@ void ctl_slots_of(
 	uint32_t *leases,
 	uint32_t *slots
 );
-/* The sum is held: so are its members. */
-void ctl_slots_held(const struct ctl_group *group);
 /* A merged sum is there: learns how much its members had in common. */
 void ctl_group_learn(struct ctl_transfer *sum, const struct hd_msg_report *report);
 /* It has ended as planned (NONE) or not: remembered, and recorded. */

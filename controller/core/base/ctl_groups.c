@@ -49,16 +49,6 @@ void ctl_slots_of(
 		}
 }
 
-void ctl_slots_held(const struct ctl_group *group) {
-	if (!group->slots)
-		return;
-	for (uint32_t m = 0; m < group->count; m++)
-		if (group->members[m]) {
-			group->members[m]->held = true;
-			group->members[m]->book_count = 0;
-		}
-}
-
 void ctl_group_learn(struct ctl_transfer *sum, const struct hd_msg_report *report) {
 	const struct ctl_group *group = sum->group;
 	double most = 0, all = 0, apart;
@@ -219,7 +209,7 @@ void ctl_slots_copy_lost(struct hd_controller *c, const struct ctl_transfer *cop
 			break;
 	/* Its members wait for the replica's word. */
 	if (!group || group->failed || !group->slots || group->slots->receivers < 2 || !group->sum
-	    || group->sum->held)
+	    || group->sum->state == CTL_HELD)
 		return;
 	if (group->slots->node)
 		ctl_group_refused(c, group->slots->node, group->job, HD_REASON_REFUSED);

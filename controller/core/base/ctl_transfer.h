@@ -12,9 +12,12 @@ struct ctl_span {
 	double rate; /* bytes a second */
 };
 
+/* Changed by ctl_transfer_enter(). All but the first are open: they have a token. */
 enum ctl_transfer_state {
-	CTL_PENDING,
-	CTL_OPEN
+	CTL_PENDING, /* asked for */
+	CTL_CREDITED, /* granted in advance: base and bytes are not known before it is reported */
+	CTL_GRANTED, /* its bytes come */
+	CTL_HELD /* every byte has arrived; only the commit is awaited */
 };
 
 /* A decision and the numbers that it was made with, for the shell and the DROP message. */
@@ -56,9 +59,7 @@ struct ctl_transfer {
 	bool is_sum; /* a group's, or its copy: of no worker */
 	bool tracked; /* counted in its worker's node */
 	bool restored; /* known from INFLIGHT: granted by an earlier life, or directly */
-	bool held; /* every byte has arrived; only the commit is awaited */
-	bool credit,
-		spent; /* granted in advance; reported since, so that base and bytes are known */
+	bool credit; /* it was granted in advance */
 	uint8_t book_count;
 	struct ctl_span book[HD_SEGMENTS_MAX]; /* what it still takes, as seen now */
 	hd_ns overrun_since; /* 0: on time */

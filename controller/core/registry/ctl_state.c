@@ -105,8 +105,9 @@ static void restore(struct hd_controller *c, struct ctl_job *job, const struct h
 			rate = ctl_estimate_bytes(c, t->path[i]);
 	t->start = c->now;
 	t->finish = c->now + (hd_ns)((double)left / rate * 1e9);
-	t->held = left == 0;
-	t->book_count = !t->held;
+	if (left == 0)
+		ctl_transfer_enter(t, CTL_HELD);
+	t->book_count = left > 0;
 	t->book[0] = (struct ctl_span){t->start, t->finish, rate};
 	c->counters.restored++;
 }

@@ -217,7 +217,7 @@ static void replace(struct hd_controller *c, struct ctl_transfer *t) {
 }
 
 static int project(struct hd_controller *c, struct ctl_transfer *t) {
-	if (t->held || !t->path_count || !t->book_count)
+	if (t->state == CTL_HELD || !t->path_count || !t->book_count)
 		return 0;
 	if (t->book[0].start > c->now)
 		follow(c, t);
@@ -279,24 +279,36 @@ int ctl_book_project(struct hd_controller *c) {
 	return 0;
 }
 
+static void hold(struct ctl_transfer *t) {
+	if (t->state != CTL_HELD)
+		ctl_transfer_enter(t, CTL_HELD);
+	t->book_count = 0;
+}
+
+/* Members whose sum has come through slots: nobody between has held them. */
+static void hold_members(const struct ctl_group *group) {
+	for (uint32_t m = 0; group->slots && m < group->count; m++)
+		if (group->members[m])
+			hold(group->members[m]);
+}
+
 void ctl_report_held(
 	struct hd_controller *c,
 	struct ctl_transfer *t,
 	const struct hd_msg_report *m,
 	struct hd_sink *sink
 ) {
-	assert(t->state == CTL_OPEN);
-	if (!t->held) {
+	assert(t->state == CTL_GRANTED || t->state == CTL_HELD);
+	if (t->state != CTL_HELD) {
 		ctl_sample_add(c, t, m);
 		if (t->is_sum && t->group)
 			ctl_group_learn(t, m);
 	}
 	if (t->group && t->is_sum != (t->direction == HD_PUSH))
 		t->group->collected = c->now;
-	t->held = true;
-	t->book_count = 0;
+	hold(t);
 	if (t->is_sum && t->group)
-		ctl_slots_held(t->group);
+		hold_members(t->group);
 	ctl_samples_take(c, sink);
 	if (c->pending_count)
 		ctl_plan_soon(c);

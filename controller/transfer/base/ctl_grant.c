@@ -174,7 +174,7 @@ static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, stru
 int ctl_grant_say(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
 	int status;
 
-	assert(t->state == CTL_OPEN);
+	assert(ctl_transfer_is_open(t));
 	/* What GROUP and MEMBERS say to aggregator and server stands for the rest. */
 	if (t->group)
 		return t->direction == HD_PUSH ? say_grant(c, t, sink) : say_expect(c, t, sink);
@@ -344,7 +344,7 @@ void ctl_void_quietly(
 	struct hd_message message = {.kind = HD_MSG_VOID};
 	struct ctl_node *server = t->job->server;
 
-	assert(t->state == CTL_OPEN);
+	assert(ctl_transfer_is_open(t));
 	if (!t->is_sum) {
 		c->counters.voids++;
 		t->job->voided++;

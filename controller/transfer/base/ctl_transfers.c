@@ -53,12 +53,26 @@ uint64_t ctl_token(struct hd_controller *c, const struct ctl_job *job, bool betw
 	return hd_token_draw(&c->entropy, between_hosts && !job->unsealed);
 }
 
+void ctl_transfer_enter(struct ctl_transfer *t, enum ctl_transfer_state state) {
+	/* From which others. */
+	static const uint8_t from[] = {
+		[CTL_PENDING] = 0,
+		[CTL_CREDITED] = 1u << CTL_PENDING,
+		[CTL_GRANTED] = 1u << CTL_PENDING | 1u << CTL_CREDITED,
+		[CTL_HELD] = 1u << CTL_GRANTED,
+	};
+
+	assert(from[state] >> t->state & 1);
+	assert(state != CTL_CREDITED || (t->credit && t->direction == HD_PUSH && !t->group));
+	assert(state != CTL_GRANTED || t->state == CTL_CREDITED || !t->credit);
+	t->state = state;
+}
+
 void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *t, uint64_t token) {
-	assert(t->state == CTL_PENDING);
+	ctl_transfer_enter(t, t->credit ? CTL_CREDITED : CTL_GRANTED);
 	TAILQ_REMOVE(&c->pending, t, entry);
 	c->pending_count--;
 	t->job->pending--;
-	t->state = CTL_OPEN;
 	t->token = token;
 	t->granted = c->now;
 	TAILQ_INSERT_TAIL(&c->open, t, entry);

@@ -23,6 +23,8 @@ struct ctl_transfer *ctl_transfer_add(
 /* The name of a transfer of the job. The chunks of one between hosts are sealed, unless the job's workers want it
  * otherwise; a switch on the path adds chunks up, and has no key. */
 uint64_t ctl_token(struct hd_controller *c, const struct ctl_job *job, bool between_hosts);
+void ctl_transfer_enter(struct ctl_transfer *transfer, enum ctl_transfer_state state);
+/* It has a token: granted, or a credit. */
 void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *transfer, uint64_t token);
 void ctl_transfer_unroute(struct hd_controller *c, struct ctl_transfer *transfer);
 /* Gives it another path. */

@@ -257,7 +257,7 @@ static void test_overrun(void **state) {
 		m.report.outcome = HD_OUTCOME_PENDING;
 		say(server, m);
 		net_run(&net, 2 * HD_MS);
-		assert_true(tb->held);
+		assert_true(tb->state == CTL_HELD);
 		assert_int_equal(tb->book_count, 0);
 		assert_int_equal(ctl_job_v_init(net.controller->jobs[0]), 3);
 	}

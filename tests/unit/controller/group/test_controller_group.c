@@ -151,7 +151,7 @@ static void test_books(void **state) {
 	say_held(&s, &input);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(t->book_count, 0);
-	assert_true(t->held);
+	assert_true(t->state == CTL_HELD);
 	net_close(&s.net);
 }
 

@@ -116,7 +116,11 @@ static void test_under_way(void **state) {
 
 	(void)state;
 	*pull = (struct ctl_transfer
-	){.job = &s->job, .worker = 1, .direction = HD_PULL, .finish = NOW + 10 * HD_MS};
+	){.state = CTL_GRANTED,
+	  .job = &s->job,
+	  .worker = 1,
+	  .direction = HD_PULL,
+	  .finish = NOW + 10 * HD_MS};
 	TAILQ_INSERT_TAIL(&s->c.open, pull, entry);
 	s->node[1].tracked = 1;
 	*rhythm = (struct ctl_rhythm){.pause_s = 0.03, .seen = 9};
@@ -124,7 +128,7 @@ static void test_under_way(void **state) {
 	pull->book_count = 1;
 	pull->book[0].end = NOW + 5 * HD_MS; /* as seen now */
 	waits_ms(s, 1, 35);
-	pull->held = true;
+	pull->state = CTL_HELD;
 	waits_ms(s, 1, 30);
 	pull->direction = HD_PUSH; /* of the same direction: it has asked already */
 	waits_ms(s, 1, 0);
