@@ -3,7 +3,8 @@
 """usage: check_writers.py [BUILD] [--show]
 Of a struct that a component keeps inside, each field is written by one room. Reads assignments through pointers
 (`job->load.bytes += n`) and finds the struct by the declarations of the variables; writers.txt has the fields that
-several rooms write, and in how many; it may only shrink. Not seen: writes through a pointer to the field itself."""
+several rooms write, and in how many; it may only shrink. First values are nobody's: what a function writes into an
+object that it has just allocated. Not seen: writes through a pointer to the field itself."""
 import collections
 import re
 import sys
@@ -23,6 +24,7 @@ PATH = r"\b(\w+(?:\([^()]*\))?)((?:(?:->|\.)\w+)+)"  # of a text whose indices a
 WRITE = re.compile(rf"{PATH}\s*(?:=(?!=)|[-+*/|&^%]=|<<=|>>=|\+\+|--)|(?:\+\+|--){PATH}")
 INDEX = re.compile(r"\[[^\[\]]*\]")
 STEP = re.compile(r"(->|\.)(\w+)")
+ALLOCATED = re.compile(r"\b(\w+) = [cm]alloc\(")
 
 
 class Structs:
@@ -95,9 +97,11 @@ def writes_of(path, structs, returned):
     outside = variables(re.sub(r"^[ \t].*$", "", code, flags=re.M))
     for _, parameters, body, _ in functions_in(code):
         known = outside | variables(parameters) | variables(body)
+        fresh = set(ALLOCATED.findall(body))
         for found in (found for part in statements(body) for found in WRITE.finditer(part)):
             base, steps = found[1] or found[3], STEP.findall(found[2] or found[4])
-            if "->" in [arrow for arrow, _ in steps]:  # else a value of its own
+            pointers = [arrow for arrow, _ in steps].count("->")
+            if pointers > (base in fresh):  # else a value of its own, or a fresh object
                 kind = returned.get(base.split("(")[0]) if "(" in base else known.get(base)
                 yield resolve(structs, kind, steps)
 

@@ -7,7 +7,7 @@ from house import sources, text_of
 
 BLANKED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<](?:[^">]*/)?([^">/]+)[">]', re.M)
-FUNCTION = re.compile(r"^[A-Za-z_][\w \t\*]*?\b(\w+)\(([^;{}]*)\)\s*\{\n(.*?)^\}", re.M | re.S)
+FUNCTION = re.compile(r"^(?:[A-Za-z_][\w \t\*]*[ \t\*])?(\w+)\(([^;{}]*)\)\s*\{\n(.*?)^\}", re.M | re.S)
 STRUCT = re.compile(r"\bstruct\s+(\w+)\s*\{")
 KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "else", "case", "do", "goto"}
 
