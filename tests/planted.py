@@ -32,7 +32,7 @@ CONTROLLER = [
     Fault("path-given-back-twice", "controller/transfer/base/ctl_transfers.c",
           "	path_use(c, t, false);\n	t->path_count = 0;\n", "	path_use(c, t, false);\n",
           "tests/unit/test_controller_faults"),
-    Fault("credit-not-counted", "controller/transfer/ctl_credit.c",
+    Fault("credit-not-counted", "controller/transfer/base/ctl_grant.c",
           "	job->credits++;\n", "", CLUSTER),
     Fault("credit-spent-unnoticed", "controller/transfer/ctl_credit.c",
           "	ctl_transfer_enter(t, CTL_GRANTED);\n", "", CLUSTER),

@@ -58,8 +58,11 @@ static void record_group(
 /* --- making one --- */
 
 /* Nobody hears of it yet. NULL: limit or memory. */
-static struct ctl_group *
-group_make(struct hd_controller *c, const struct hd_plan_group *plan, struct ctl_job *job) {
+static struct ctl_group *group_make(
+	struct hd_controller *c,
+	const struct hd_plan_group *plan,
+	const struct ctl_transfer *first
+) {
 	struct ctl_group *group = calloc(1, sizeof *group);
 
 	if (!group)
@@ -70,7 +73,7 @@ group_make(struct hd_controller *c, const struct hd_plan_group *plan, struct ctl
 		return NULL;
 	}
 	group->number = ++c->group_number;
-	group->job = job;
+	group->job = first->job;
 	group->aggregator = c->grouping.aggregator[plan->aggregator];
 	group->direction = plan->direction;
 	group->made = c->now;
@@ -79,14 +82,24 @@ group_make(struct hd_controller *c, const struct hd_plan_group *plan, struct ctl
 	group->direct_s = plan->direct;
 	TAILQ_INSERT_TAIL(&c->groups, group, entry);
 	c->group_count++;
-	group->sum = ctl_transfer_add(c, job, HD_GROUP_WORKER, plan->direction, group->number);
+	group->sum = ctl_transfer_add(
+		c,
+		&(struct ctl_transfer){
+			.job = group->job,
+			.worker = HD_GROUP_WORKER,
+			.direction = plan->direction,
+			.round = group->number,
+			.attempt = 1,
+			.dtype = first->dtype,
+			.bytes = (uint64_t)plan->amount,
+			.group = group,
+			.is_sum = true,
+		}
+	);
 	if (!group->sum) {
 		ctl_group_free(c, group);
 		return NULL;
 	}
-	group->sum->is_sum = true;
-	group->sum->attempt = 1;
-	group->sum->group = group;
 	return group;
 }
 
@@ -137,23 +150,22 @@ static bool may_grant(const struct hd_controller *c, const struct hd_plan_group 
 /* The transfer between aggregator and server, in the books. */
 static void open_sum(
 	struct hd_controller *c,
-	struct ctl_group *group,
+	const struct ctl_group *group,
 	const struct hd_plan_group *plan,
 	uint32_t index
 ) {
 	struct ctl_transfer *sum = group->sum;
 
-	sum->dtype = group->dtype;
-	sum->bytes = (uint64_t)plan->amount;
-	sum->position = group->direction == HD_PUSH ? group->members[0]->position : 0;
-	sum->weight = 0;
-	for (uint32_t m = 0; m < group->count; m++)
-		sum->weight += group->members[m]->weight;
-	sum->after = ctl_entry_after(c, &plan->sum, index);
-	sum->cc_weight = 1 + (float)fmin(c->grouping.sum_behind[index], CTL_CC_WEIGHT_MAX);
 	ctl_transfer_reroute(c, sum, &plan->trunk);
-	ctl_transfer_open(c, sum, ctl_token(c, sum->job, !group->slots));
-	ctl_grant_book(c, sum, &plan->sum);
+	ctl_grant_sum(
+		c,
+		sum,
+		&plan->sum,
+		&(struct ctl_grant_with){
+			.after = ctl_entry_after(c, &plan->sum, index),
+			.behind = c->grouping.sum_behind[index],
+		}
+	);
 	c->grouping.sum_token[index] = sum->token;
 }
 
@@ -174,15 +186,13 @@ static void open_members(
 	const struct hd_plan_group *plan,
 	struct hd_sink *sink
 ) {
-	group->count = group->alive = plan->count;
+	group->count = plan->count;
 	for (uint32_t m = 0; m < plan->count; m++) {
 		const uint32_t e = c->grouping.plan.members[plan->first + m];
 		const struct hd_plan_entry *entry = &c->scratch.entries[e];
 		struct ctl_transfer *t = planned_member(c, plan, m);
 
-		group->members[m] = t;
-		t->group = group;
-		t->group_slot = m;
+		ctl_group_attach(group, m, t);
 		ctl_transfer_reroute(c, t, &c->grouping.plan.member_ways[plan->first + m]);
 		ctl_grant_open(
 			c,
@@ -222,7 +232,7 @@ int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sin
 	by_switch = c->grouping.aggregator[plan->aggregator]->role == HD_ROLE_SWITCH;
 	if (by_switch && !(slots = take_slots(c, plan, sink)))
 		return -ENOSPC;
-	group = group_make(c, plan, first->job);
+	group = group_make(c, plan, first);
 	if (!group) {
 		free(slots);
 		return -ENOMEM;
@@ -236,14 +246,14 @@ int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sin
 	set_exponent(group);
 	open_sum(c, group, plan, index);
 	if (by_switch)
-		ctl_slots_book(group);
+		ctl_book_slots(group);
 	c->counters.groups++;
 	c->counters.switched += by_switch;
 	if (group->direction == HD_PUSH)
 		c->counters.grouped += group->count;
 	else
 		c->counters.relayed += group->count;
-	ctl_copy_sum(c, group);
+	group->second = ctl_copy_sum(c, group);
 	record_group(c, group, "granted", HD_REASON_NONE);
 	/* Receivers first. What they do not hear of is void, members' grants and all, at the end of the call. */
 	if (ctl_group_say(c, group, sink) < 0)

@@ -105,19 +105,6 @@ struct ctl_group_slots *ctl_slots_take(
 	return slots;
 }
 
-/* Its members begin with the sum: there is nobody who collects. The books keep what was planned of their own links. */
-void ctl_slots_book(struct ctl_group *group) {
-	const struct ctl_transfer *sum = group->sum;
-
-	for (uint32_t m = 0; m < group->count; m++) {
-		struct ctl_transfer *t = group->members[m];
-
-		t->after = sum->after;
-		if (sum->segments.count > 0 && sum->start > t->start)
-			t->segments = sum->segments;
-	}
-}
-
 /* --- words ------------------------------------------------------------------------------------ */
 
 static struct hd_group_receiver

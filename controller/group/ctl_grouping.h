@@ -64,7 +64,6 @@ struct ctl_group_slots *ctl_slots_take(
 	uint32_t count,
 	struct hd_sink *sink
 );
-void ctl_slots_book(struct ctl_group *group);
 /* SLOTS to the switch. 0 or -errno. */
 int ctl_slots_say(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink);
 /* The switch's word. False: of no group's lease. */

@@ -74,8 +74,8 @@ void ctl_copy_request(
 void ctl_copies_look(struct hd_controller *c, struct hd_sink *sink);
 /* Whether a copy's time has come: when nothing else wants its links, or the server waits for it. */
 bool ctl_copy_may_go(const struct hd_controller *c, const struct ctl_transfer *t);
-/* The sum of a group that is being granted goes to the job's replica as well, if that may have it: group->second. */
-void ctl_copy_sum(struct hd_controller *c, struct ctl_group *group);
+/* The sum of a group that is being granted goes to the job's replica as well. NULL: it may not have it. */
+struct ctl_transfer *ctl_copy_sum(struct hd_controller *c, const struct ctl_group *group);
 /* Its aggregator will not send it, or its group is over. */
 void ctl_copy_sum_end(
 	struct hd_controller *c,

@@ -165,17 +165,25 @@ void ctl_copy_request(
 		copy_drop(c, node, &which, HD_REASON_LEFT, sink);
 		return;
 	}
-	t = ctl_transfer_add(c, job, m->worker, HD_COPY, m->round);
+	t = ctl_transfer_add(
+		c,
+		&(struct ctl_transfer){
+			.job = job,
+			.worker = m->worker,
+			.direction = HD_COPY,
+			.round = m->round,
+			.attempt = m->attempt,
+			.dtype = m->dtype,
+			.bytes = m->bytes,
+			.weight = m->norm, /* with which it was applied */
+			.base = m->base,
+			.have = m->have,
+		}
+	);
 	if (!t) {
 		copy_drop(c, node, &which, HD_REASON_NO_MEMORY, sink);
 		return;
 	}
-	t->attempt = m->attempt;
-	t->dtype = m->dtype;
-	t->bytes = m->bytes;
-	t->weight = m->norm; /* with which it was applied */
-	t->base = m->base;
-	t->have = m->have;
 	c->counters.copies++;
 	ctl_transfer_route(c, t);
 	ctl_plan_soon(c);
@@ -226,8 +234,11 @@ static bool carries(const struct ctl_transfer *t, uint32_t link) {
 }
 
 /* What it may take of its way, bytes/s: the sum is not held up by it. */
-static double copy_rate(const struct hd_controller *c, const struct ctl_group *group) {
-	const struct ctl_transfer *sum = group->sum, *copy = group->second;
+static double copy_rate(
+	const struct hd_controller *c,
+	const struct ctl_transfer *sum,
+	const struct ctl_transfer *copy
+) {
 	double rate = INFINITY, taken = 0;
 
 	for (uint8_t i = 0; i < sum->book_count; i++)
@@ -242,36 +253,49 @@ static double copy_rate(const struct hd_controller *c, const struct ctl_group *g
 	return rate;
 }
 
-void ctl_copy_sum(struct hd_controller *c, struct ctl_group *group) {
+struct ctl_transfer *ctl_copy_sum(struct hd_controller *c, const struct ctl_group *group) {
+	const struct ctl_transfer *sum = group->sum;
 	struct ctl_job *job = group->job;
 	struct hd_plan_way way;
 	struct ctl_transfer *t;
 	double rate;
 	int count;
 
-	group->second = NULL;
 	if (!may_have_sum(c, group))
-		return;
+		return NULL;
 	count = ctl_path(
 		c, group->aggregator->host_index, job->replica.node->host_index, way.links
 	);
-	t = count > 0 ? ctl_transfer_add(c, job, HD_GROUP_WORKER, HD_COPY, group->number) : NULL;
+	if (count <= 0)
+		return NULL;
+	t = ctl_transfer_add(
+		c,
+		&(struct ctl_transfer){
+			.job = job,
+			.worker = HD_GROUP_WORKER,
+			.direction = HD_COPY,
+			.round = group->number,
+			.attempt = 1,
+			.dtype = group->dtype,
+			.bytes = group->bytes,
+			.position = sum->position,
+			.weight = sum->weight,
+			.is_sum = true,
+		}
+	);
 	if (!t)
-		return;
-	t->is_sum = true;
-	t->attempt = 1;
-	t->dtype = group->dtype;
-	t->bytes = group->bytes;
-	t->position = group->sum->position;
-	t->weight = group->sum->weight;
+		return NULL;
 	way.count = (uint8_t)count;
 	ctl_transfer_reroute(c, t, &way);
 	ctl_transfer_open(c, t, ctl_token(c, job, !group->slots));
-	group->second = t;
-	rate = copy_rate(c, group);
-	t->start = group->sum->start;
-	t->finish = t->start + (isinf(rate) ? 0 : (hd_ns)((double)t->bytes / rate * 1e9));
+	rate = copy_rate(c, sum, t);
+	ctl_book_nothing(
+		t,
+		sum->start,
+		sum->start + (isinf(rate) ? 0 : (hd_ns)((double)t->bytes / rate * 1e9))
+	);
 	c->counters.sums_copied++;
+	return t;
 }
 
 void ctl_copy_sum_end(

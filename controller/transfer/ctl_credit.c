@@ -120,26 +120,16 @@ static void say_credit(
 
 static void
 give(struct hd_controller *c, struct ctl_node *worker, uint64_t bytes, struct hd_sink *sink) {
-	struct ctl_job *job = worker->job;
+	const struct ctl_job *job = worker->job;
 	uint32_t round = worker->push_round + 1;
 	struct ctl_transfer *t;
 
 	if (ctl_transfer_find(c, job, worker->worker, HD_PUSH, round))
 		return;
-	t = ctl_transfer_add(c, job, worker->worker, HD_PUSH, round);
+	t = ctl_grant_ahead(c, worker, round, bytes, hd_ns_add(c->now, CREDIT_NS));
 	if (!t)
 		return;
-	t->attempt = 1;
-	t->credit = true;
-	t->bytes = bytes;
-	t->position = ++job->position;
-	t->weight = job->staleness_c;
-	ctl_transfer_open(c, t, ctl_token(c, job, true));
-	t->start = HD_NEVER;
-	t->finish = hd_ns_add(c->now, CREDIT_NS);
-	worker->credit = t;
 	worker->push_round = round;
-	job->credits++;
 	c->counters.credits++;
 	ctl_event(
 		sink,
@@ -204,8 +194,7 @@ bool ctl_credit_reported(
 	t->bytes = m->bytes;
 	t->base = m->base;
 	t->norm = m->norm;
-	t->job->granted++;
-	t->job->granted_bytes += m->bytes;
+	ctl_job_granted(t->job, HD_PUSH, m->bytes);
 	c->counters.credits_spent++;
 	c->counters.credited_bytes += m->bytes;
 	ctl_transfer_route(c, t);
@@ -234,8 +223,7 @@ void ctl_credit_pulled(
 	worker->pull_credits--;
 	c->counters.credited_pulls++;
 	c->counters.credited_bytes += m->bytes;
-	t.job->pulls_granted++;
-	t.job->granted_bytes += m->bytes;
+	ctl_job_granted(t.job, HD_PULL, m->bytes);
 	t.job->pulls_delivered += m->outcome == HD_OUTCOME_APPLIED;
 	ctl_credit_begins(c, worker, sink);
 	if (!ctl_transfer_route(c, &t))

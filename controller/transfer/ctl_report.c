@@ -166,8 +166,7 @@ static void report_sum(
 	);
 	if (m->outcome != HD_OUTCOME_APPLIED)
 		ctl_slots_spoilt(c, group, m->reason);
-	group->sum = NULL;
-	sum->group = NULL;
+	ctl_group_part(sum);
 	ctl_transfer_free(c, sum);
 	/* The last one that is freed takes the group along. */
 	for (uint32_t k = 0, count = group->count; k < count && i < alive; k++) {

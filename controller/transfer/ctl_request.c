@@ -40,16 +40,23 @@ static enum hd_reason request_wrong(
 	return HD_REASON_NONE;
 }
 
-static void transfer_fill(struct ctl_transfer *t, const struct hd_msg_request *m) {
-	t->attempt = m->attempt;
-	t->dtype = m->dtype;
-	t->conditional = m->conditional != 0;
-	t->bytes = m->bytes ? m->bytes : t->job->model_bytes;
-	t->norm = m->norm;
-	t->peak = m->peak;
-	t->asked_weight = m->weight > 0 ? m->weight : 1;
-	t->base = m->base;
-	t->have = m->have;
+static struct ctl_transfer transfer_of(struct ctl_node *node, const struct hd_msg_request *m) {
+	return (struct ctl_transfer){
+		.job = node->job,
+		.worker = m->worker,
+		.direction = m->direction,
+		.round = m->round,
+		.attempt = m->attempt,
+		.dtype = m->dtype,
+		.conditional = m->conditional != 0,
+		.bytes = m->bytes ? m->bytes : node->job->model_bytes,
+		.norm = m->norm,
+		.peak = m->peak,
+		.asked_weight = m->weight > 0 ? m->weight : 1,
+		.weight = 1,
+		.base = m->base,
+		.have = m->have,
+	};
 }
 
 /* True when nothing of ours runs or waits on any link of the path: no reason to wait for a batch. */
@@ -137,8 +144,8 @@ void ctl_request(
 	const struct hd_msg_request *m,
 	struct hd_sink *sink
 ) {
+	struct ctl_transfer asked, *t;
 	enum hd_reason reason;
-	struct ctl_transfer *t;
 
 	assert(node->role == HD_ROLE_WORKER);
 	if (!node->job || m->job != node->job->id || m->worker != node->worker) {
@@ -165,13 +172,13 @@ void ctl_request(
 		reason = HD_REASON_REFUSED;
 	else
 		ctl_rhythm_asked(node, m->direction, c->now);
-	t = reason ? NULL : ctl_transfer_add(c, node->job, m->worker, m->direction, m->round);
+	asked = transfer_of(node, m);
+	t = reason ? NULL : ctl_transfer_add(c, &asked);
 	if (!t) {
 		c->counters.requests_refused++;
 		ctl_drop_request(c, node, m, reason ? reason : HD_REASON_NO_MEMORY, sink);
 		return;
 	}
-	transfer_fill(t, m);
 	c->counters.requests++;
 	ctl_transfer_route(c, t);
 	if (m->direction == HD_PULL)

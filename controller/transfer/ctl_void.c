@@ -36,12 +36,10 @@ void ctl_void(
 		return;
 	}
 	event.aux = t->state == CTL_CREDITED;
-	if (event.aux) {
+	if (event.aux)
 		c->counters.credits_unspent++;
-	} else {
-		c->counters.voids++;
-		t->job->voided++;
-	}
+	else
+		ctl_void_count(c, t);
 	ctl_event(sink, event);
 	ctl_record_decision(c, t, &t->why, "voided", reason);
 	ctl_transfer_free(c, t);

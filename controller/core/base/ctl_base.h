@@ -161,7 +161,11 @@ void ctl_slots_end(struct hd_controller *c, struct ctl_group *group);
 void ctl_group_free(struct hd_controller *c, struct ctl_group *group);
 /* It cannot be kept. What is left of it is voided by ctl_groups_settle(). */
 void ctl_group_fail(struct hd_controller *c, struct ctl_group *group, enum hd_reason reason);
-/* A transfer of a group ends: it is the group's no more. */
+/* A transfer becomes this member of the group. */
+void ctl_group_attach(struct ctl_group *group, uint32_t slot, struct ctl_transfer *t);
+/* It is the group's no more, whatever that means for the group. */
+void ctl_group_part(struct ctl_transfer *t);
+/* A transfer of a group ends: the group is without it, or over. */
 void ctl_group_detach(struct hd_controller *c, struct ctl_transfer *t);
 void ctl_group_aggregator_down(struct hd_controller *c, const struct ctl_node *aggregator);
 void ctl_slots_switch_down(struct hd_controller *c, const struct ctl_node *node);

@@ -153,7 +153,15 @@ void ctl_group_fail(struct hd_controller *c, struct ctl_group *group, enum hd_re
 	c->groups_failed = true;
 }
 
-void ctl_group_detach(struct hd_controller *c, struct ctl_transfer *t) {
+void ctl_group_attach(struct ctl_group *group, uint32_t slot, struct ctl_transfer *t) {
+	assert(!t->group && slot < group->count && !group->members[slot]);
+	group->members[slot] = t;
+	group->alive++;
+	t->group = group;
+	t->group_slot = slot;
+}
+
+void ctl_group_part(struct ctl_transfer *t) {
 	struct ctl_group *group = t->group;
 
 	assert(t->group && (t == group->sum || t == group->members[t->group_slot]));
@@ -164,6 +172,12 @@ void ctl_group_detach(struct hd_controller *c, struct ctl_transfer *t) {
 		group->members[t->group_slot] = NULL;
 		group->alive--;
 	}
+}
+
+void ctl_group_detach(struct hd_controller *c, struct ctl_transfer *t) {
+	struct ctl_group *group = t->group;
+
+	ctl_group_part(t);
 	if (group->failed)
 		return; /* ctl_groups_settle() has more to say */
 	if (!group->alive && !group->sum) {

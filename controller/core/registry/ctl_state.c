@@ -82,33 +82,32 @@ void ctl_state(
 static void restore(struct hd_controller *c, struct ctl_job *job, const struct hd_msg_inflight *m) {
 	uint64_t left = m->held_bytes < m->bytes ? m->bytes - m->held_bytes : 0;
 	struct ctl_transfer *t = ctl_transfer_find(c, job, m->worker, m->direction, m->round);
-	double rate = 0;
 
 	/* A request that came before: it has been granted already. */
 	if (t && t->state == CTL_PENDING && t->attempt <= m->attempt)
 		ctl_transfer_free(c, t);
 	else if (t)
 		return;
-	t = ctl_transfer_add(c, job, m->worker, m->direction, m->round);
+	t = ctl_transfer_add(
+		c,
+		&(struct ctl_transfer){
+			.job = job,
+			.worker = m->worker,
+			.direction = m->direction,
+			.round = m->round,
+			.attempt = m->attempt,
+			.bytes = m->bytes,
+			.base = m->base,
+			.position = m->position,
+			.weight = 1,
+			.restored = true,
+		}
+	);
 	if (!t)
 		return;
-	t->attempt = m->attempt;
-	t->bytes = m->bytes;
-	t->base = m->base;
-	t->position = m->position;
-	t->restored = true;
 	ctl_transfer_open(c, t, m->token);
 	ctl_transfer_route(c, t);
-	rate = ctl_estimate_bytes(c, t->path_count ? t->path[0] : CTL_LINK_LOCAL);
-	for (uint8_t i = 1; i < t->path_count; i++)
-		if (ctl_estimate_bytes(c, t->path[i]) < rate)
-			rate = ctl_estimate_bytes(c, t->path[i]);
-	t->start = c->now;
-	t->finish = c->now + (hd_ns)((double)left / rate * 1e9);
-	if (left == 0)
-		ctl_transfer_enter(t, CTL_HELD);
-	t->book_count = left > 0;
-	t->book[0] = (struct ctl_span){t->start, t->finish, rate};
+	ctl_book_restored(c, t, left);
 	c->counters.restored++;
 }
 

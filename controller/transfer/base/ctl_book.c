@@ -132,6 +132,39 @@ static void book_shift(struct ctl_transfer *t, hd_ns start) {
 	}
 }
 
+void ctl_book_nothing(struct ctl_transfer *t, hd_ns start, hd_ns finish) {
+	t->book_count = 0;
+	t->start = start;
+	t->finish = finish;
+}
+
+void ctl_book_restored(struct hd_controller *c, struct ctl_transfer *t, uint64_t left) {
+	double rate = ctl_estimate_bytes(c, t->path_count ? t->path[0] : CTL_LINK_LOCAL);
+
+	for (uint8_t i = 1; i < t->path_count; i++)
+		if (ctl_estimate_bytes(c, t->path[i]) < rate)
+			rate = ctl_estimate_bytes(c, t->path[i]);
+	t->start = c->now;
+	t->finish = c->now + (hd_ns)((double)left / rate * 1e9);
+	t->book_count = left > 0;
+	t->book[0] = (struct ctl_span){t->start, t->finish, rate};
+	if (left == 0)
+		ctl_transfer_enter(t, CTL_HELD);
+}
+
+/* There is nobody who collects. The books keep what was planned of the members' own links. */
+void ctl_book_slots(struct ctl_group *group) {
+	const struct ctl_transfer *sum = group->sum;
+
+	for (uint32_t m = 0; m < group->count; m++) {
+		struct ctl_transfer *t = group->members[m];
+
+		t->after = sum->after;
+		if (sum->segments.count > 0 && sum->start > t->start)
+			t->segments = sum->segments;
+	}
+}
+
 void ctl_book_begins(struct ctl_transfer *t, hd_ns at) {
 	if (t->book_count > 0 && t->book[0].start < at)
 		book_shift(t, at);

@@ -193,11 +193,10 @@ static void
 take_local(struct hd_controller *c, struct ctl_transfer *t, const struct hd_plan_entry *e) {
 	double took = (double)t->bytes / ctl_estimate_bytes(c, CTL_LINK_LOCAL);
 
-	t->segments.count = t->book_count = 0;
+	t->segments.count = 0;
 	t->after = 0;
 	t->cc_weight = 1;
-	t->start = c->now;
-	t->finish = c->now + (hd_ns)llround(fmax(took, e->finish) * 1e9);
+	ctl_book_nothing(t, c->now, c->now + (hd_ns)llround(fmax(took, e->finish) * 1e9));
 }
 
 /* The plan's segments in bytes and ns, exactly `bytes` in all; and the same in the books. */
@@ -249,19 +248,24 @@ static float commit_weight(const struct ctl_transfer *t) {
 	);
 }
 
+void ctl_job_granted(struct ctl_job *job, uint8_t direction, uint64_t bytes) {
+	job->granted_bytes += bytes;
+	if (direction == HD_PUSH)
+		job->granted++;
+	else if (direction == HD_PULL)
+		job->pulls_granted++;
+}
+
 static void grant_count(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
 	struct hd_event event = ctl_transfer_event(c, t, HD_EVENT_GRANTED, HD_REASON_NONE);
 	struct ctl_node *worker = ctl_worker(t->job, t->worker);
 
 	c->counters.grants++;
 	c->counters.granted_bytes += t->bytes;
-	t->job->granted_bytes += t->bytes;
+	ctl_job_granted(t->job, t->direction, t->bytes);
 	if (t->direction == HD_PUSH) {
-		t->job->granted++;
 		worker->pushes_decided++;
 		worker->last_was_idles = false;
-	} else if (t->direction == HD_PULL) {
-		t->job->pulls_granted++;
 	}
 	event.version = hd_version_make(hd_version_incarnation(t->job->version), t->planned);
 	event.value = t->segments.count ? (double)t->segments.item[0].rate_bps : 0;
@@ -316,6 +320,57 @@ void ctl_grant_open(
 	ctl_record_decision(c, t, &t->why, "granted", HD_REASON_NONE);
 }
 
+struct ctl_transfer *ctl_grant_ahead(
+	struct hd_controller *c,
+	struct ctl_node *worker,
+	uint32_t round,
+	uint64_t bytes,
+	hd_ns expires
+) {
+	struct ctl_job *job = worker->job;
+	struct ctl_transfer *t = ctl_transfer_add(
+		c,
+		&(struct ctl_transfer){
+			.job = job,
+			.worker = worker->worker,
+			.direction = HD_PUSH,
+			.round = round,
+			.attempt = 1,
+			.bytes = bytes,
+			.weight = job->staleness_c,
+			.credit = true,
+		}
+	);
+
+	if (!t)
+		return NULL;
+	t->position = ++job->position;
+	ctl_transfer_open(c, t, ctl_token(c, job, true));
+	ctl_book_nothing(t, HD_NEVER, expires);
+	worker->credit = t;
+	job->credits++;
+	return t;
+}
+
+void ctl_grant_sum(
+	struct hd_controller *c,
+	struct ctl_transfer *sum,
+	const struct hd_plan_entry *entry,
+	const struct ctl_grant_with *with
+) {
+	const struct ctl_group *group = sum->group;
+
+	assert(sum->is_sum && group->alive > 0);
+	sum->position = group->direction == HD_PUSH ? group->members[0]->position : 0;
+	sum->weight = 0;
+	for (uint32_t m = 0; m < group->count; m++)
+		sum->weight += group->members[m]->weight;
+	sum->after = with->after;
+	sum->cc_weight = 1 + (float)fmin(with->behind, CTL_CC_WEIGHT_MAX);
+	ctl_transfer_open(c, sum, ctl_token(c, sum->job, !group->slots));
+	ctl_grant_book(c, sum, entry);
+}
+
 int ctl_grant(
 	struct hd_controller *c,
 	struct ctl_transfer *t,
@@ -335,6 +390,11 @@ int ctl_grant(
 
 /* --- voids --- */
 
+void ctl_void_count(struct hd_controller *c, struct ctl_transfer *t) {
+	c->counters.voids++;
+	t->job->voided++;
+}
+
 void ctl_void_quietly(
 	struct hd_controller *c,
 	struct ctl_transfer *t,
@@ -346,8 +406,7 @@ void ctl_void_quietly(
 
 	assert(ctl_transfer_is_open(t));
 	if (!t->is_sum) {
-		c->counters.voids++;
-		t->job->voided++;
+		ctl_void_count(c, t);
 		ctl_event(sink, ctl_transfer_event(c, t, HD_EVENT_VOIDED, reason));
 		ctl_record_decision(c, t, &t->why, "voided", reason);
 	}

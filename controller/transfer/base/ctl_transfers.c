@@ -15,31 +15,25 @@ static void check_counts(const struct hd_controller *c, const struct ctl_job *jo
 	assert(job->open_pushes + job->replica.sums <= job->open);
 }
 
-struct ctl_transfer *ctl_transfer_add(
-	struct hd_controller *c,
-	struct ctl_job *job,
-	uint16_t worker,
-	uint8_t direction,
-	uint32_t round
-) {
-	struct ctl_node *node = ctl_worker(job, worker);
+struct ctl_transfer *ctl_transfer_add(struct hd_controller *c, const struct ctl_transfer *like) {
+	struct ctl_job *job = like->job;
+	struct ctl_node *node = ctl_worker(job, like->worker);
 	struct ctl_transfer *t;
 
+	assert(like->state == CTL_PENDING);
 	if (c->pending_count >= HD_PENDING_MAX || c->open_count >= HD_TRANSFERS_MAX)
 		return NULL;
 	t = calloc(1, sizeof *t);
 	if (!t)
 		return NULL;
-	t->job = job;
-	t->worker = worker;
-	t->direction = direction;
-	t->round = round;
+	*t = *like;
 	t->id = ++c->next_id;
 	t->asked = c->now;
-	t->state = CTL_PENDING;
-	t->weight = t->cc_weight = t->asked_weight = 1;
+	t->cc_weight = 1;
 	TAILQ_INSERT_TAIL(&c->pending, t, entry);
-	LIST_INSERT_HEAD(&c->by_key[ctl_key_bucket(job->id, worker, direction, round)], t, by_key);
+	LIST_INSERT_HEAD(
+		&c->by_key[ctl_key_bucket(job->id, t->worker, t->direction, t->round)], t, by_key
+	);
 	c->pending_count++;
 	job->pending++;
 	check_counts(c, job);

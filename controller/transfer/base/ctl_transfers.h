@@ -12,14 +12,8 @@ struct ctl_grant_with {
 };
 
 /* --- ctl_transfers.c --- */
-/* A pending transfer, in the table. NULL: limit or memory. */
-struct ctl_transfer *ctl_transfer_add(
-	struct hd_controller *c,
-	struct ctl_job *job,
-	uint16_t worker,
-	uint8_t direction,
-	uint32_t round
-);
+/* A pending transfer like this one, which has what was asked for, in the table. NULL: limit or memory. */
+struct ctl_transfer *ctl_transfer_add(struct hd_controller *c, const struct ctl_transfer *like);
 /* The name of a transfer of the job. The chunks of one between hosts are sealed, unless the job's workers want it
  * otherwise; a switch on the path adds chunks up, and has no key. */
 uint64_t ctl_token(struct hd_controller *c, const struct ctl_job *job, bool between_hosts);
@@ -62,6 +56,23 @@ void ctl_grant_book(
 	struct ctl_transfer *transfer,
 	const struct hd_plan_entry *entry
 );
+/* Grants this worker's push of the round before it asks. NULL: limit or memory. */
+struct ctl_transfer *ctl_grant_ahead(
+	struct hd_controller *c,
+	struct ctl_node *worker,
+	uint32_t round,
+	uint64_t bytes,
+	hd_ns expires
+);
+/* Opens a group's sum, or its copy, whose members are open; says nothing. */
+void ctl_grant_sum(
+	struct hd_controller *c,
+	struct ctl_transfer *sum,
+	const struct hd_plan_entry *entry,
+	const struct ctl_grant_with *with
+);
+/* So many bytes were granted to the job. */
+void ctl_job_granted(struct ctl_job *job, uint8_t direction, uint64_t bytes);
 /* Opens it and counts it; says nothing. */
 void ctl_grant_open(
 	struct hd_controller *c,
@@ -78,7 +89,9 @@ int ctl_grant(
 	const struct ctl_grant_with *with,
 	struct hd_sink *sink
 );
-/* The same of one of a group, which is told of by the group's other ends. */
+/* A grant is taken back. */
+void ctl_void_count(struct hd_controller *c, struct ctl_transfer *transfer);
+/* Voids one of a group, which is told of by the group's other ends. */
 void ctl_void_quietly(
 	struct hd_controller *c,
 	struct ctl_transfer *transfer,
@@ -87,6 +100,12 @@ void ctl_void_quietly(
 );
 
 /* --- ctl_book.c --- */
+/* Nothing is reserved for it: it is expected between these. */
+void ctl_book_nothing(struct ctl_transfer *t, hd_ns start, hd_ns finish);
+/* An earlier life granted it, and so many bytes are still to come. */
+void ctl_book_restored(struct hd_controller *c, struct ctl_transfer *t, uint64_t left);
+/* The members of a sum by slots begin with it. */
+void ctl_book_slots(struct ctl_group *group);
 /* It could not begin before `at`, and goes on from there as it was to. */
 void ctl_book_begins(struct ctl_transfer *t, hd_ns at);
 /* Brings every open transfer's reservation up to date and fills scratch.busy. 0 or -ENOMEM. */
