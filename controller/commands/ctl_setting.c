@@ -2,6 +2,7 @@
 /* What `set` can change: name, limits, how it is shown and what it does. */
 #include "ctl_base.h"
 #include "ctl_commands.h"
+#include "ctl_copies.h"
 #include "ctl_registry.h"
 #include "hd_settings.h"
 
@@ -137,8 +138,7 @@ static void apply_weight(struct hd_controller *c, struct ctl_job *job, double va
 
 /* The server hears of it in the next check, which is due at once. */
 static void apply_div_max(struct hd_controller *c, struct ctl_job *job, double value) {
-	job->replica.div_set = value;
-	job->replica.changed = true;
+	ctl_replica_set(&job->replica, value);
 	ctl_check_by(c, c->now);
 }
 

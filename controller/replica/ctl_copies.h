@@ -40,6 +40,26 @@ void ctl_replica_drop(
 void ctl_replica_lost(struct hd_controller *c, const struct ctl_node *node, struct hd_sink *sink);
 /* The job's server is gone, or another one: no replica belongs to it. What one holds it keeps until the job begins. */
 void ctl_replica_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
+/* This node has this version of the job, and nobody else more. */
+void ctl_replica_holds(struct ctl_replica *replica, struct ctl_node *node, hd_version version);
+/* After a restart of ours: the server says whom it has. */
+bool ctl_replica_adopt(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct hd_msg_follow *message
+);
+/* What the server says of the present one. */
+void ctl_replica_told(
+	struct hd_controller *c,
+	struct ctl_replica *replica,
+	const struct hd_msg_follow *message
+);
+/* An operator's bound of the divergence (< 0: the job's own), of which the server is told at the next check. */
+void ctl_replica_set(struct ctl_replica *replica, double div_max);
+/* Who holds most of the job is to take the server's place without having followed it. */
+void ctl_replica_stand_in(struct ctl_job *job);
+/* It takes the server's place: the job has no replica, and nobody else is known to hold it. */
+void ctl_replica_promoted(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
 /* Tells the job's server that it is it: without that word no node begins a job. `generation` 0: a new one. */
 void ctl_replica_serve(
 	struct hd_controller *c,

@@ -209,7 +209,72 @@ void ctl_replica_forget(struct hd_controller *c, struct ctl_job *job, struct hd_
 
 /* --- FOLLOW -------------------------------------------------------------------------------------- */
 
+void ctl_replica_holds(struct ctl_replica *replica, struct ctl_node *node, hd_version version) {
+	replica->holder = node;
+	replica->holds = version;
+}
+
+bool ctl_replica_adopt(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct hd_msg_follow *m
+) {
+	struct ctl_node *node;
+
+	if (job->replica.node || m->generation >> 48 >= c->config.epoch)
+		return false;
+	TAILQ_FOREACH (node, &c->nodes, entry)
+		if (node->data.ipv4 == m->peer_ipv4 && node->data.port == m->peer_port
+		    && ctl_replica_may_keep(job, node)) {
+			job->replica.node = node;
+			job->replica.generation = m->generation;
+			return true;
+		}
+	return false;
+}
+
+void ctl_replica_told(
+	struct hd_controller *c,
+	struct ctl_replica *replica,
+	const struct hd_msg_follow *m
+) {
+	assert(replica->node && replica->generation == m->generation);
+	replica->in_step = m->state == HD_FOLLOW_STEP;
+	replica->state = m->state;
+	replica->version = m->version;
+	if (hd_version_counter(m->version) > 0)
+		ctl_replica_holds(replica, replica->node, m->version);
+	replica->behind = m->behind;
+	replica->divergence = m->divergence;
+	if (m->held && !replica->held && c->pending_count)
+		ctl_plan_now(c); /* its copies go ahead of what else waits */
+	replica->held = m->held != 0;
+}
+
+void ctl_replica_set(struct ctl_replica *replica, double div_max) {
+	replica->div_set = div_max;
+	replica->changed = div_max >= 0;
+}
+
 /* --- taking the server's place --------------------------------------------------------------------- */
+
+void ctl_replica_stand_in(struct ctl_job *job) {
+	struct ctl_replica *replica = &job->replica;
+	uint64_t newest = hd_version_counter(job->newest);
+	uint64_t has = hd_version_counter(replica->holds);
+
+	assert(replica->holder);
+	replica->version = replica->holds;
+	replica->behind = newest > has ? (uint32_t)(newest - has) : 0;
+	replica->divergence = -1;
+}
+
+void ctl_replica_promoted(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	job->replica.promotions++;
+	job->replica.promoted_divergence = job->replica.divergence;
+	ctl_replica_drop(c, job, HD_REASON_CLOSED, sink);
+	ctl_replica_holds(&job->replica, NULL, 0);
+}
 
 void ctl_replica_serve(
 	struct hd_controller *c,
@@ -220,6 +285,8 @@ void ctl_replica_serve(
 	uint64_t serving = generation ? generation : ctl_next_generation(c);
 
 	assert(job->server);
+	if (job->replica.holder == job->server)
+		job->replica.holder = NULL;
 	if (job->serving != serving)
 		ctl_kept_changed(c);
 	job->serving = serving;

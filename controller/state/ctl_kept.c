@@ -13,6 +13,7 @@
  */
 #include "ctl_base.h"
 #include "ctl_commands.h"
+#include "ctl_copies.h"
 #include "ctl_elastic.h"
 #include "ctl_kept.h"
 #include "ctl_possible.h"
@@ -301,8 +302,7 @@ static int apply_job(struct restore *r, struct kept_job *kept) {
 	job->paused = kept->paused;
 	job->tau_set = (uint32_t)kept->tau;
 	job->weight_set = kept->weight;
-	job->replica.div_set = kept->div_max;
-	job->replica.changed = kept->div_max >= 0; /* its server is told, once it is known */
+	ctl_replica_set(&job->replica, kept->div_max);
 	job->reduce_kept = (uint32_t)kept->allreduce;
 	free(job->elastic);
 	job->elastic = kept->elastic;

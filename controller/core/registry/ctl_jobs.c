@@ -155,8 +155,6 @@ static void job_take(
 	assert(!job->server);
 	job->server = server;
 	job->begun = false;
-	if (job->replica.holder == server)
-		job->replica.holder = NULL;
 	job->server_told = 0;
 	ctl_replica_serve(c, job, generation, sink);
 	ctl_roster_due(c, job);

@@ -9,22 +9,6 @@
 
 #define SERVE_WAIT_NS (500 * HD_MS) /* how long a promoted replica may take to say STATE */
 
-/* After a restart of ours: the server says whom it has. */
-static bool adopt(struct hd_controller *c, struct ctl_job *job, const struct hd_msg_follow *m) {
-	struct ctl_node *node;
-
-	if (job->replica.node || m->generation >> 48 >= c->config.epoch)
-		return false;
-	TAILQ_FOREACH (node, &c->nodes, entry)
-		if (node->data.ipv4 == m->peer_ipv4 && node->data.port == m->peer_port
-		    && ctl_replica_may_keep(job, node)) {
-			job->replica.node = node;
-			job->replica.generation = m->generation;
-			return true;
-		}
-	return false;
-}
-
 /* A replica's own word on what it holds; of several the one that holds most. False: it is none. */
 static bool note_held(
 	struct hd_controller *c,
@@ -43,11 +27,8 @@ static bool note_held(
 		ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, ctl_next_generation(c), sink);
 		return true;
 	}
-	if (!job->replica.holder || job->replica.holder == node
-	    || m->version > job->replica.holds) {
-		job->replica.holder = node;
-		job->replica.holds = m->version;
-	}
+	if (!job->replica.holder || job->replica.holder == node || m->version > job->replica.holds)
+		ctl_replica_holds(&job->replica, node, m->version);
 	return true;
 }
 
@@ -68,25 +49,14 @@ void ctl_replica_follow(
 	}
 	replica = &job->replica;
 	if (replica->generation != m->generation || !replica->node) {
-		if (!adopt(c, job, m)) {
+		if (!ctl_replica_adopt(c, job, m)) {
 			/* Of one that is over, or that has not registered with us yet: it may come. */
 			replica->assign_at = c->now + CTL_SETTLE_NS;
 			ctl_check_by(c, replica->assign_at);
 			return;
 		}
 	}
-	replica->in_step = m->state == HD_FOLLOW_STEP;
-	replica->state = m->state;
-	replica->version = m->version;
-	if (hd_version_counter(m->version) > 0) {
-		replica->holder = replica->node;
-		replica->holds = m->version;
-	}
-	replica->behind = m->behind;
-	replica->divergence = m->divergence;
-	if (m->held && !replica->held && c->pending_count)
-		ctl_plan_now(c); /* its copies go ahead of what else waits */
-	replica->held = m->held != 0;
+	ctl_replica_told(c, replica, m);
 }
 
 static void tell_promoted(
@@ -124,12 +94,8 @@ static void tell_promoted(
 static void
 promote(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, struct hd_sink *sink) {
 	tell_promoted(c, job, node, sink);
-	job->replica.promotions++;
-	job->replica.promoted_divergence = job->replica.divergence;
 	c->counters.promotions++;
-	ctl_replica_drop(c, job, HD_REASON_CLOSED, sink);
-	job->replica.holder = NULL;
-	job->replica.holds = 0;
+	ctl_replica_promoted(c, job, sink);
 	ctl_job_lose_server(c, job, HD_REASON_NO_SERVER, sink);
 	job->replica.settles_at = c->now + SERVE_WAIT_NS;
 	ctl_job_claim(c, job, node, 0, sink);
@@ -154,18 +120,14 @@ bool ctl_replica_prefer(
 	hd_version begun,
 	struct hd_sink *sink
 ) {
-	struct ctl_replica *replica = &job->replica;
-	uint64_t newest = hd_version_counter(job->newest);
-	uint64_t has = hd_version_counter(replica->holds);
+	const struct ctl_replica *replica = &job->replica;
 
 	/* A restored life counts on from where its checkpoint was, one that begins anew from 0. */
 	if (!can_serve(replica->holder) || replica->holder == node
-	    || has <= hd_version_counter(begun)
+	    || hd_version_counter(replica->holds) <= hd_version_counter(begun)
 	    || hd_version_incarnation(replica->holds) == hd_version_incarnation(begun))
 		return false;
-	replica->version = replica->holds;
-	replica->behind = newest > has ? (uint32_t)(newest - has) : 0;
-	replica->divergence = -1;
+	ctl_replica_stand_in(job);
 	promote(c, job, replica->holder, sink);
 	ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, ctl_next_generation(c), sink);
 	return true;
