@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a switch says of a lease of slots, or that it is gone: the rounds that go through them. */
 #include "ctl_allreduce.h"
+#include "ctl_base.h"
 #include "ctl_slots.h"
 
 #include <assert.h>
@@ -29,7 +30,7 @@ void ctl_lease_report(
 	} else {
 		/* It would refuse the next one as well. */
 		c->counters.leases_refused++;
-		node->no_groups_until = hd_ns_add(c->now, CTL_LEASE_REST_NS);
+		ctl_switch_rests(c, node);
 		ctl_reduce_lease_lost(c, lease, reason, sink);
 	}
 	ctl_reduce_joined(c, job, sink);

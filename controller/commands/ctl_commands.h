@@ -27,6 +27,8 @@ void ctl_command(
 /* --- ctl_setting.c --- */
 /* NULL past the last. */
 const struct ctl_setting *ctl_setting(uint64_t index);
+/* What operators had set of the job in an earlier life; 0: nothing. */
+void ctl_job_set_again(struct ctl_job *job, bool paused, uint32_t tau, double weight);
 /* An operator set this one, which is not of a job. */
 void ctl_kept_setting(struct hd_controller *c, const struct ctl_setting *setting, double value);
 

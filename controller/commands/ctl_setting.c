@@ -225,6 +225,12 @@ const struct ctl_setting *ctl_setting(uint64_t index) {
 	return index < sizeof settings / sizeof settings[0] ? &settings[index] : NULL;
 }
 
+void ctl_job_set_again(struct ctl_job *job, bool paused, uint32_t tau, double weight) {
+	job->paused = paused;
+	job->tau_set = tau;
+	job->weight_set = weight;
+}
+
 void ctl_kept_setting(struct hd_controller *c, const struct ctl_setting *setting, double value) {
 	const struct ctl_setting *s;
 	uint64_t i = 0;

@@ -10,6 +10,7 @@
 #include "ctl_registry.h"
 #include "ctl_requests.h"
 #include "ctl_slots.h"
+#include "ctl_transfers.h"
 
 #include <assert.h>
 #include <errno.h>

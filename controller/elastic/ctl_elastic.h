@@ -85,6 +85,8 @@ hd_ns ctl_elastic_check(struct hd_controller *c, struct hd_sink *sink);
 json_t *ctl_elastic_out(const struct ctl_job *job);
 /* From the job's object of the last life: *elastic is the caller's, NULL: none. 0, -EINVAL (said), -ENOMEM. */
 int ctl_elastic_in(const struct hd_json_object *job, struct ctl_elastic **elastic);
+/* The job has that again, and owns it. */
+void ctl_elastic_again(struct ctl_job *job, struct ctl_elastic *elastic);
 
 /* --- ctl_elastic_show.c --- */
 extern const struct hd_row_shape ctl_elastic_row_shape;

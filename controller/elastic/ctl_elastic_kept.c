@@ -126,3 +126,8 @@ int ctl_elastic_in(const struct hd_json_object *job, struct ctl_elastic **elasti
 	}
 	return status;
 }
+
+void ctl_elastic_again(struct ctl_job *job, struct ctl_elastic *elastic) {
+	free(job->elastic);
+	job->elastic = elastic;
+}

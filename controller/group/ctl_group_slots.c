@@ -194,7 +194,7 @@ bool ctl_slots_report(
 		return true;
 	}
 	c->counters.leases_refused++;
-	node->no_groups_until = hd_ns_add(c->now, CTL_LEASE_REST_NS);
+	ctl_switch_rests(c, node);
 	ctl_group_fail(
 		c,
 		group,
@@ -261,7 +261,7 @@ hd_ns ctl_slots_check(struct hd_controller *c, struct hd_sink *sink) {
 		}
 		c->counters.leases_refused++;
 		if (group->slots->node)
-			group->slots->node->no_groups_until = hd_ns_add(c->now, CTL_LEASE_REST_NS);
+			ctl_switch_rests(c, group->slots->node);
 		ctl_group_fail(c, group, HD_REASON_TIMEOUT);
 	}
 	return at;

@@ -66,7 +66,7 @@ hd_ns ctl_lease_check(struct hd_controller *c, struct hd_sink *sink) {
 		else if ((reason = is_over(c, lease))) {
 			if (reason == HD_REASON_TIMEOUT) {
 				c->counters.leases_refused++;
-				lease->node->no_groups_until = hd_ns_add(c->now, CTL_LEASE_REST_NS);
+				ctl_switch_rests(c, lease->node);
 			}
 			ctl_lease_end(c, lease, reason, sink);
 			continue;

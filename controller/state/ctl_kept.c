@@ -286,26 +286,29 @@ static uint64_t kept_generation(const struct kept_job *kept) {
 	return (uint64_t)kept->serving_epoch << SERVING_BITS | (uint64_t)kept->serving;
 }
 
+static struct ctl_ended ended_of(const struct restore *r, const struct kept_job *kept) {
+	struct ctl_ended ended = {.id = hd_job_id(kept->tenant, kept->name)};
+
+	hd_text_copy(ended.tenant, sizeof ended.tenant, kept->tenant);
+	hd_text_copy(ended.name, sizeof ended.name, kept->name);
+	if (kept->server) {
+		hd_text_copy(ended.host, sizeof ended.host, kept->server);
+		ended.serving = ctl_generation_kept(r->c, kept_generation(kept));
+	}
+	return ended;
+}
+
 static int apply_job(struct restore *r, struct kept_job *kept) {
-	struct ctl_job *job = ctl_job_get(r->c, hd_job_id(kept->tenant, kept->name), NULL);
+	const struct ctl_ended as = ended_of(r, kept);
+	struct ctl_job *job = ctl_job_get(r->c, as.id, NULL);
 
 	if (!job)
 		return -ENOMEM;
-	hd_text_copy(job->tenant_name, sizeof job->tenant_name, kept->tenant);
-	hd_text_copy(job->name, sizeof job->name, kept->name);
-	if (kept->server) {
-		hd_text_copy(job->server_host, sizeof job->server_host, kept->server);
-		job->serving = ctl_generation_kept(r->c, kept_generation(kept));
-		job->recalled = true;
-	}
-	job->left = kept->left;
-	job->paused = kept->paused;
-	job->tau_set = (uint32_t)kept->tau;
-	job->weight_set = kept->weight;
+	ctl_job_recall(job, &as, kept->left);
+	ctl_job_set_again(job, kept->paused, (uint32_t)kept->tau, kept->weight);
 	ctl_replica_set(&job->replica, kept->div_max);
 	job->reduce_kept = (uint32_t)kept->allreduce;
-	free(job->elastic);
-	job->elastic = kept->elastic;
+	ctl_elastic_again(job, kept->elastic);
 	kept->elastic = NULL;
 	return 0;
 }
@@ -380,7 +383,7 @@ static int take_one_ended(struct restore *r, json_t *object, const char *prefix)
 		{"serving-epoch", {.most = UINT16_MAX, .whole = true}, &kept.serving_epoch},
 		{"serving", {.most = SERVING_MOST, .whole = true}, &kept.serving},
 	};
-	struct ctl_ended *ended;
+	struct ctl_ended ended;
 
 	if (hd_json_known(&in, keys) < 0 || take_name(&in, "tenant", true, &kept.tenant) < 0
 	    || take_name(&in, "job", true, &kept.name) < 0
@@ -389,11 +392,8 @@ static int take_one_ended(struct restore *r, json_t *object, const char *prefix)
 		return -EINVAL;
 	if (!r->apply)
 		return 0;
-	ended = ctl_ended_add(r->c, hd_job_id(kept.tenant, kept.name));
-	hd_text_copy(ended->tenant, sizeof ended->tenant, kept.tenant);
-	hd_text_copy(ended->name, sizeof ended->name, kept.name);
-	hd_text_copy(ended->host, sizeof ended->host, kept.server);
-	ended->serving = ctl_generation_kept(r->c, kept_generation(&kept));
+	ended = ended_of(r, &kept);
+	ctl_ended_add(r->c, &ended);
 	return 0;
 }
 

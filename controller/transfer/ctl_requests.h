@@ -109,7 +109,5 @@ void ctl_void_stuck(struct hd_controller *c, struct hd_sink *sink);
 /* --- ctl_round_input.c --- */
 /* 0 or -ENOMEM: nothing is planned. */
 int ctl_round_input(struct hd_controller *c);
-int ctl_scratch_links(struct hd_controller *c);
-void ctl_scratch_fini(struct ctl_scratch *scratch);
 
 #endif

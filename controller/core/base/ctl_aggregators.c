@@ -80,6 +80,10 @@ void ctl_group_refused(
 	*slot = (struct ctl_refusal){job->id, hd_ns_add(c->now, CTL_GROUP_BACKOFF_NS)};
 }
 
+void ctl_switch_rests(const struct hd_controller *c, struct ctl_node *node) {
+	node->no_groups_until = hd_ns_add(c->now, CTL_LEASE_REST_NS);
+}
+
 bool ctl_group_refuses(
 	const struct hd_controller *c,
 	const struct ctl_node *aggregator,

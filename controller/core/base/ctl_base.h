@@ -120,6 +120,8 @@ void ctl_group_refused(
 	const struct ctl_job *job,
 	uint8_t reason
 );
+/* A lease of this switch failed: it gets no groups for a while. */
+void ctl_switch_rests(const struct hd_controller *c, struct ctl_node *node);
 /* It is in that while. */
 bool ctl_group_refuses(
 	const struct hd_controller *c,

@@ -50,8 +50,10 @@ struct ctl_node {
 	hd_ns preempted_at; /* its machine is taken away then; 0: no notice of it */
 	uint64_t roster_told; /* the change that it was told of last */
 	bool observer; /* it only pulls, and is in no roster */
-	uint64_t pushes_decided, pushes_idles; /* the guard: theta drops among its pushes */
-	bool last_was_idles;
+	struct ctl_guard {
+		uint64_t decided, idles; /* its pushes, and those of them that theta dropped */
+		bool last_was_idles;
+	} guard;
 	uint32_t push_round; /* newest that was asked for, granted in advance or reported */
 	hd_ns push_ended; /* 0: none was applied yet */
 	struct ctl_transfer *credit; /* its next push, granted in advance; NULL: it asks */

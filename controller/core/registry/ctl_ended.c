@@ -56,16 +56,26 @@ static struct ctl_ended *ended_find(struct hd_controller *c, uint32_t id) {
 	return NULL;
 }
 
-struct ctl_ended *ctl_ended_add(struct hd_controller *c, uint32_t id) {
-	struct ctl_ended *ended = ended_find(c, id);
+void ctl_ended_add(struct hd_controller *c, const struct ctl_ended *like) {
+	struct ctl_ended *ended = ended_find(c, like->id);
 
 	if (ended)
 		ended_erase(c, (uint32_t)(ended - c->ended));
 	if (c->ended_count == HD_ENDED_MAX)
 		ended_erase(c, 0);
-	ended = &c->ended[c->ended_count++];
-	*ended = (struct ctl_ended){.id = id};
-	return ended;
+	c->ended[c->ended_count++] = *like;
+}
+
+void ctl_job_recall(struct ctl_job *job, const struct ctl_ended *as, bool left) {
+	assert(!job->server && !job->begun);
+	hd_text_copy(job->tenant_name, sizeof job->tenant_name, as->tenant);
+	hd_text_copy(job->name, sizeof job->name, as->name);
+	job->left = left;
+	if (!as->host[0])
+		return;
+	hd_text_copy(job->server_host, sizeof job->server_host, as->host);
+	job->serving = as->serving;
+	job->recalled = true;
 }
 
 void ctl_ended_return(struct hd_controller *c, struct ctl_job *job) {
@@ -73,13 +83,7 @@ void ctl_ended_return(struct hd_controller *c, struct ctl_job *job) {
 
 	if (!ended)
 		return;
-	hd_text_copy(job->tenant_name, sizeof job->tenant_name, ended->tenant);
-	hd_text_copy(job->name, sizeof job->name, ended->name);
-	if (ended->host[0]) {
-		hd_text_copy(job->server_host, sizeof job->server_host, ended->host);
-		job->serving = ended->serving;
-		job->recalled = true;
-	}
+	ctl_job_recall(job, ended, false);
 	ended_erase(c, (uint32_t)(ended - c->ended));
 	ctl_kept_soon(c);
 }
@@ -98,33 +102,33 @@ bool ctl_ended_forget(struct hd_controller *c, const char *tenant, const char *n
 }
 
 static void remember(struct hd_controller *c, const struct ctl_job *job, bool at_host) {
-	struct ctl_ended *ended;
+	struct ctl_ended ended = {.id = job->id};
 
 	if (!job->name[0])
 		return; /* known from a server's word only: nobody can ask for it by a name */
-	ended = ctl_ended_add(c, job->id);
-	hd_text_copy(ended->tenant, sizeof ended->tenant, job->tenant_name);
-	hd_text_copy(ended->name, sizeof ended->name, job->name);
+	hd_text_copy(ended.tenant, sizeof ended.tenant, job->tenant_name);
+	hd_text_copy(ended.name, sizeof ended.name, job->name);
 	if (at_host)
-		hd_text_copy(ended->host, sizeof ended->host, job->server_host);
-	ended->serving = job->serving;
-	ended->at = c->now;
-	ended->version = job->newest;
-	ended->position = job->position;
-	ended->model_bytes = job->model_bytes;
-	ended->granted = job->granted;
-	ended->granted_bytes = job->granted_bytes;
-	ended->applied = job->applied;
-	ended->dropped = job->dropped;
-	ended->failed = job->failed;
-	ended->voided = job->voided;
-	ended->pulls_granted = job->pulls_granted;
-	ended->pulls_delivered = job->pulls_delivered;
-	ended->tau_max = job->tau_max;
-	ended->weight = ctl_job_weight(job);
-	ended->sync = job->sync;
-	ended->sync_count = job->sync_count;
-	ended->unsealed = job->unsealed;
+		hd_text_copy(ended.host, sizeof ended.host, job->server_host);
+	ended.serving = job->serving;
+	ended.at = c->now;
+	ended.version = job->newest;
+	ended.position = job->position;
+	ended.model_bytes = job->model_bytes;
+	ended.granted = job->granted;
+	ended.granted_bytes = job->granted_bytes;
+	ended.applied = job->applied;
+	ended.dropped = job->dropped;
+	ended.failed = job->failed;
+	ended.voided = job->voided;
+	ended.pulls_granted = job->pulls_granted;
+	ended.pulls_delivered = job->pulls_delivered;
+	ended.tau_max = job->tau_max;
+	ended.weight = ctl_job_weight(job);
+	ended.sync = job->sync;
+	ended.sync_count = job->sync_count;
+	ended.unsealed = job->unsealed;
+	ctl_ended_add(c, &ended);
 }
 
 void ctl_ended_job(const struct ctl_ended *ended, struct ctl_job *job) {

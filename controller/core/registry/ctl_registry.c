@@ -271,8 +271,7 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->no_groups_until = 0;
 	memset(node->refusals, 0, sizeof node->refusals);
 	node->draining = ctl_host_drained(c, m->host);
-	node->pushes_decided = node->pushes_idles = 0;
-	node->last_was_idles = false;
+	node->guard = (struct ctl_guard){0};
 	memset(node->last_drop, 0, sizeof node->last_drop);
 }
 

@@ -62,8 +62,10 @@ void ctl_job_left(
 	enum hd_reason reason
 );
 void ctl_job_entered(struct hd_controller *c, struct ctl_job *job);
-/* The newest of the ended jobs, without contents but its id; the oldest gives way. */
-struct ctl_ended *ctl_ended_add(struct hd_controller *c, uint32_t id);
+/* The newest of the ended jobs; the oldest gives way. */
+void ctl_ended_add(struct hd_controller *c, const struct ctl_ended *like);
+/* The job, which has no server yet, is this one; its workers had left it, or not. */
+void ctl_job_recall(struct ctl_job *job, const struct ctl_ended *as, bool left);
 /* A job of that id begins again. */
 void ctl_ended_return(struct hd_controller *c, struct ctl_job *job);
 /* Of any tenant, if it is "". False: there is none. */

@@ -25,9 +25,9 @@ static void drop_count(struct hd_controller *c, struct ctl_transfer *t, enum hd_
 		c->counters.drops_preempted++;
 	else
 		c->counters.drops_bound++;
-	worker->pushes_decided++;
-	worker->pushes_idles += idles;
-	worker->last_was_idles = idles;
+	worker->guard.decided++;
+	worker->guard.idles += idles;
+	worker->guard.last_was_idles = idles;
 }
 
 void ctl_drop(

@@ -264,8 +264,8 @@ static void grant_count(struct hd_controller *c, struct ctl_transfer *t, struct 
 	c->counters.granted_bytes += t->bytes;
 	ctl_job_granted(t->job, t->direction, t->bytes);
 	if (t->direction == HD_PUSH) {
-		worker->pushes_decided++;
-		worker->last_was_idles = false;
+		worker->guard.decided++;
+		worker->guard.last_was_idles = false;
 	}
 	event.version = hd_version_make(hd_version_incarnation(t->job->version), t->planned);
 	event.value = t->segments.count ? (double)t->segments.item[0].rate_bps : 0;

@@ -118,6 +118,12 @@ void ctl_report_held(
 	struct hd_sink *sink
 );
 
+/* --- ctl_scratch.c --- */
+/* Room for all links, and for so much that is pending. 0 or -ENOMEM. */
+int ctl_scratch_links(struct hd_controller *c);
+int ctl_scratch_items(struct ctl_scratch *scratch, uint32_t count);
+void ctl_scratch_fini(struct ctl_scratch *scratch);
+
 /* --- ctl_drop.c --- */
 /* The numbers of the decision, with names for the update that would otherwise have gone. */
 struct ctl_why ctl_why_of(const struct hd_controller *c, const struct hd_plan_entry *entry);

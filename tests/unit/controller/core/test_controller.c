@@ -506,7 +506,7 @@ static void test_theta_and_guard(void **state) {
 	for (uint32_t round = 1; round <= 8; round++) {
 		uint64_t version = UINT64_C(10) * round;
 		struct ctl_node *node = net.controller->jobs[0]->workers[2];
-		bool kept = node->last_was_idles;
+		bool kept = node->guard.last_was_idles;
 
 		/* A long transfer runs; then two wait, of which the slow one is due at once. */
 		net.controller->jobs[0]->version = hd_version_make(1, version);
