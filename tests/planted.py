@@ -103,7 +103,7 @@ SERVER = [
           "	if (job->phase != SRV_JOB_RETIRED) {\n		srv_job_enter_phase(job, SRV_JOB_OPEN);", REPLICA),
     Fault("primary-left", "aggregator/replica/rep_primary.c",
           "	job->primary = NULL;\n	job->replicated = false;\n", "	job->replicated = false;\n", REPLICA),
-    Fault("state-buffer-kept", "aggregator/replica/rep_state_in.c",
+    Fault("state-buffer-kept", "aggregator/server/srv_state.c",
           "	srv_buffer_put(server, job, old[1]);\n", "", REPLICA),
     Fault("state-buffer-in-two-hands", "aggregator/replica/rep_state_in.c",
           "	replica->part[1].buffer = NULL;\n", "", REPLICA),

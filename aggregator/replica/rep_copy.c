@@ -185,9 +185,7 @@ void rep_copy_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) 
 	}
 	turn->server->stats.expected++;
 	part.member = member;
-	srv_incoming_part(in, 0, &part);
-	in->dtype = expect->dtype;
-	in->bytes = expect->bytes;
+	srv_incoming_expect(in, expect, &part);
 	in->entry = entry;
 	entry->copy = in;
 	entry->asked = true;

@@ -11,6 +11,7 @@
 #include "hd_kernels.h"
 #include "rep_job.h"
 #include "srv_apply.h"
+#include "srv_keep.h"
 #include "srv_step.h"
 
 #include <assert.h>
@@ -198,8 +199,7 @@ static void replica_applied(struct srv_turn *turn, struct rep_job *replica) {
 	const struct rep_entry *first = TAILQ_FIRST(&replica->entries);
 	uint32_t left = job->step.count > 0 ? job->step.count : first->head.member_count;
 
-	srv_apply_take(turn->server, job);
-	job->version += left;
+	srv_apply_take(turn->server, job, left);
 	while (left > 0) {
 		left -= TAILQ_FIRST(&replica->entries)->head.member_count;
 		replica_entered(turn, replica);
@@ -316,7 +316,6 @@ static uint16_t serve_incarnation(struct srv_turn *turn, uint16_t former) {
 static void replica_promote(struct srv_turn *turn, struct rep_job *replica) {
 	struct srv_job *job = replica->job;
 	uint16_t former = hd_version_incarnation(job->version);
-	uint64_t counter = hd_version_counter(job->version);
 	struct hd_event event = {
 		.kind = HD_EVENT_PROMOTED,
 		.job = job->id,
@@ -325,21 +324,12 @@ static void replica_promote(struct srv_turn *turn, struct rep_job *replica) {
 		.value = replica_divergence(replica),
 	};
 
-	if (job->life_count == HD_LIVES_MAX) {
-		memmove(job->lives, job->lives + 1, (HD_LIVES_MAX - 1) * sizeof job->lives[0]);
-		job->life_count--;
-	}
-	job->lives[job->life_count++] = (struct hd_life){former, counter};
-	/* All of it was durable: it is what a death of the server was not to take away. */
-	job->durable = job->version;
-	job->version = hd_version_make(serve_incarnation(turn, former), counter);
+	srv_state_succeed(job, replica->serve_generation, serve_incarnation(turn, former));
 	if (replica->source) { /* it may live, and think that it is the server */
 		rep_job_answer(
 			turn, replica->source, job->id, replica->generation, HD_FOLLOW_FENCED
 		);
 	}
-	job->generation = replica->serve_generation;
-	job->confirmed = true; /* who promotes it knows what it has */
 	rep_job_free(turn->server, job);
 	turn->server->stats.promoted++;
 	event.version = job->version;

@@ -11,6 +11,7 @@
  */
 #include "hd_kernels.h"
 #include "rep_primary.h"
+#include "srv_keep.h"
 #include "srv_step.h"
 
 #include <assert.h>
@@ -91,11 +92,6 @@ void rep_primary_free(struct hd_server *server, struct srv_job *job) {
 }
 
 /* Norms from here on; one pass, and nobody sees the model between two steps. */
-static void primary_norms(struct srv_job *job) {
-	job->momentum2 = hd_norm2_f32(job->momentum->data, job->values);
-	job->weights2 = hd_norm2_f32(job->model->data, job->values);
-}
-
 void rep_primary_keep(
 	struct srv_turn *turn,
 	struct srv_job *job,
@@ -148,25 +144,10 @@ double rep_primary_divergence(const struct rep_primary *primary) {
 /* Counted as it came; what came before there was a replica, now. */
 static double primary_update(struct srv_incoming *in) {
 	const double rate = (double)in->job->spec.learning_rate;
-	const uint8_t *data;
-	uint32_t full;
 
 	if (in->state == SRV_STEPPED)
 		return rate * sqrt(srv_step_norm2(in->job));
-	if (!in->normed) {
-		full = hd_recv_chunk_bytes(in->recv);
-		data = (const uint8_t *)in->buffer->data;
-		in->norm2 = 0;
-		for (uint64_t at = 0; at < in->bytes; at += full) {
-			uint64_t left = in->bytes - at;
-
-			in->norm2 += srv_payload_norm2(
-				in->job, in->dtype, data + at, left < full ? (size_t)left : full
-			);
-		}
-		in->normed = true;
-	}
-	return rate * sqrt(in->norm2);
+	return rate * sqrt(srv_incoming_norm2(in));
 }
 
 /* Its own step may be more than div_max allows: then it goes when the replica is at the very version, as waiting longer
@@ -389,7 +370,7 @@ void rep_primary_consider(struct srv_turn *turn, struct srv_job *job) {
 			hd_timer_set(&turn->server->timers, &primary->timer, primary->again_at);
 		} else {
 			if (primary->origin == 0) {
-				primary_norms(job);
+				srv_state_measure(job);
 				primary_origin(primary, job);
 			}
 			rep_state_begin(turn, primary);

@@ -80,12 +80,9 @@ void rep_state_stage(struct rep_job *replica, const struct hd_msg_log *log) {
 static void staged_take(struct rep_job *replica) {
 	struct srv_job *job = replica->job;
 
-	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
-		if (job->members[i]) {
-			memset(job->members[i]->rounds, 0, sizeof job->members[i]->rounds);
-			job->members[i]->newest_round = 0;
-		}
-	}
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++)
+		if (job->members[i])
+			srv_member_forget(job->members[i]);
 	for (uint32_t i = 0; i < replica->staged_count; i++) {
 		const struct hd_last_round *row = &replica->staged[i];
 		struct srv_member *member = srv_job_enter(job, row->worker);
@@ -303,17 +300,20 @@ static void state_in_sack(struct srv_turn *turn, struct rep_job *replica, uint32
 static void state_swap(struct hd_server *server, struct rep_job *replica) {
 	struct srv_job *job = replica->job;
 	struct rep_entry *entry, *next;
-	struct srv_buffer *old[2] = {job->model, job->momentum};
 
-	job->model = replica->part[0].buffer;
-	job->momentum = replica->part[1].buffer;
+	srv_state_replace(
+		server,
+		job,
+		&(struct srv_state){
+			.model = replica->part[0].buffer,
+			.momentum = replica->part[1].buffer,
+			.version = replica->received,
+			.lives = replica->lives,
+			.life_count = replica->life_count,
+		}
+	);
 	replica->part[0].buffer = NULL;
 	replica->part[1].buffer = NULL;
-	srv_buffer_put(server, job, old[0]);
-	srv_buffer_put(server, job, old[1]);
-	job->version = replica->received;
-	job->life_count = replica->life_count;
-	memcpy(job->lives, replica->lives, replica->life_count * sizeof job->lives[0]);
 	staged_take(replica);
 	for (entry = TAILQ_FIRST(&replica->entries); entry; entry = next) {
 		next = TAILQ_NEXT(entry, link);

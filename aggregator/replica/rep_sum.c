@@ -73,7 +73,7 @@ static enum hd_reason sum_check(
 
 /* False: no memory, or a worker of no such rank. */
 static bool sum_fill(struct srv_incoming *in, const struct hd_msg_members *message) {
-	in->kind = SRV_SUM;
+	srv_sum_expect(in, message);
 	for (uint16_t i = 0; i < in->part_count; i++) {
 		const struct hd_group_member at = hd_group_get_member(&message->members, i);
 		const struct srv_part part = {
@@ -119,13 +119,6 @@ void rep_sum_members(
 		return;
 	}
 	turn->server->stats.expected++;
-	in->dtype = message->dtype;
-	in->bytes = message->bytes;
-	in->steps = message->dtype == HD_DTYPE_SPARSE32 ? 1 : count; /* as at the server */
-	in->position = message->position;
-	in->sender = (struct hd_addr){message->peer_ipv4, message->peer_port};
-	in->slot_values = message->count;
-	in->receiver = message->receiver;
 	TAILQ_INSERT_TAIL(&replica->sums, in, queue_link);
 	replica->sum_count++;
 	if (srv_aggregator_find(turn->server, in->sender))

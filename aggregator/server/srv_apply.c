@@ -172,10 +172,13 @@ void srv_apply_fini(struct hd_server *server, struct srv_job *job) {
 	*apply = (struct srv_apply){0};
 }
 
-void srv_apply_take(struct hd_server *server, struct srv_job *job) {
+void srv_apply_take(struct hd_server *server, struct srv_job *job, uint32_t versions) {
 	assert(job->apply.in != NULL);
 	apply_swap(server, job, &job->model, job->apply.model);
 	apply_swap(server, job, &job->momentum, job->apply.momentum);
+	job->version = hd_version_make(
+		hd_version_incarnation(job->version), hd_version_counter(job->version) + versions
+	);
 	job->momentum2 = job->apply.momentum2 > 0 ? job->apply.momentum2 : 0;
 	job->weights2 = job->apply.weights2 > 0 ? job->apply.weights2 : 0;
 	job->apply = (struct srv_apply){0};

@@ -85,8 +85,7 @@ static void apply_end(struct srv_turn *turn, struct srv_job *job) {
 	bool stepped = in->state == SRV_STEPPED;
 	struct srv_incoming *one, *next;
 
-	srv_apply_take(server, job);
-	job->version = hd_version_make(hd_version_incarnation(job->version), counter + parts);
+	srv_apply_take(server, job, parts);
 	job->commits_since += parts;
 	server->stats.committed += parts;
 	if (stepped)

@@ -11,6 +11,7 @@
 #include "srv_credit.h"
 #include "srv_keep.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define CREDIT_GRACE 4 /* we keep it for a quarter longer than its worker does */
@@ -126,6 +127,25 @@ void srv_credit_measure(struct srv_incoming *in, const struct hd_chunk_header *h
 		hd_recv_chunk_data(in->recv, header->chunk),
 		header->count * hd_dtype_bytes(in->dtype)
 	);
+}
+
+double srv_incoming_norm2(struct srv_incoming *in) {
+	const uint8_t *data = (const uint8_t *)in->buffer->data;
+	uint32_t full = hd_recv_chunk_bytes(in->recv);
+
+	assert(srv_incoming_is_whole(in));
+	if (in->normed)
+		return in->norm2;
+	in->norm2 = 0;
+	for (uint64_t at = 0; at < in->bytes; at += full) {
+		uint64_t left = in->bytes - at;
+
+		in->norm2 += srv_payload_norm2(
+			in->job, in->dtype, data + at, left < full ? (size_t)left : full
+		);
+	}
+	in->normed = true;
+	return in->norm2;
 }
 
 /* --- not spent -------------------------------------------------------------------------------- */

@@ -295,6 +295,30 @@ void srv_incoming_follow(struct srv_turn *turn, struct srv_incoming *in, uint64_
 	srv_incoming_touch(turn->server, in->predecessor);
 }
 
+void srv_incoming_expect(
+	struct srv_incoming *in,
+	const struct hd_msg_expect *expect,
+	const struct srv_part *part
+) {
+	assert(in->part_count == 1 && !in->recv);
+	srv_incoming_part(in, 0, part);
+	in->dtype = expect->dtype;
+	in->bytes = expect->bytes;
+}
+
+void srv_sum_expect(struct srv_incoming *in, const struct hd_msg_members *message) {
+	assert(in->part_count > 0 && !in->recv);
+	in->kind = SRV_SUM;
+	in->dtype = message->dtype;
+	in->bytes = message->bytes;
+	/* A value that sparse runs name is one member's as a rule: it takes one step, as alone. */
+	in->steps = message->dtype == HD_DTYPE_SPARSE32 ? 1 : in->part_count;
+	in->position = message->position;
+	in->sender = (struct hd_addr){message->peer_ipv4, message->peer_port};
+	in->slot_values = message->count;
+	in->receiver = message->receiver;
+}
+
 void srv_sum_bind(struct srv_incoming *in, struct srv_peer *peer) {
 	in->aggregator = peer;
 	LIST_INSERT_HEAD(&peer->sums, in, aggregator_link);

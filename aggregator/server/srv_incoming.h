@@ -134,6 +134,16 @@ void srv_commit_queue(struct srv_incoming *in);
 void srv_incoming_follow(struct srv_turn *turn, struct srv_incoming *in, uint64_t after);
 /* Tells the worker of `in` to start, and no longer waits for its predecessor. */
 void srv_incoming_go(struct srv_turn *turn, struct srv_incoming *in);
+/* What EXPECT says of an update, or of its copy: this part is all of it. */
+void srv_incoming_expect(
+	struct srv_incoming *in,
+	const struct hd_msg_expect *expect,
+	const struct srv_part *part
+);
+/* What MEMBERS says of a sum, besides its parts. */
+void srv_sum_expect(struct srv_incoming *in, const struct hd_msg_members *message);
+/* The squared norm of one that is held whole. */
+double srv_incoming_norm2(struct srv_incoming *in);
 /* This session is the one that the sum comes over. */
 void srv_sum_bind(struct srv_incoming *in, struct srv_peer *peer);
 /* What its values were multiplied by; of a sum, their total. */

@@ -169,6 +169,8 @@ const struct srv_round *srv_member_round(const struct srv_member *member, uint32
 /* True for rounds so old that their outcome is no longer known. */
 bool srv_member_forgot(const struct srv_member *member, uint32_t round);
 void srv_member_record(struct srv_member *member, const struct srv_round *round);
+/* None of its rounds is known: a state says which are in the model. */
+void srv_member_forget(struct srv_member *member);
 /* Fills rows with the newest applied rounds, and the newest of all: at most so many, oldest first; NULL only counts. */
 uint32_t
 srv_member_applied(const struct srv_member *member, uint32_t most, struct hd_last_round *rows);

@@ -5,6 +5,7 @@
 
 #include "hd_event.h"
 
+struct hd_life;
 struct srv_buffer;
 struct srv_job;
 struct srv_member;
@@ -23,6 +24,20 @@ struct srv_buffer *srv_buffer_get(struct hd_server *server, struct srv_job *job)
 void srv_buffer_put(struct hd_server *server, struct srv_job *job, struct srv_buffer *buffer);
 void srv_memory_fini(struct hd_server *server, struct srv_job *job);
 uint64_t srv_memory_left(const struct hd_server *server);
+
+/* --- srv_state.c ------------------------------------------------------------------------------ */
+struct srv_state {
+	struct srv_buffer *model, *momentum; /* the job's from then on */
+	hd_version version;
+	const struct hd_life *lives;
+	uint32_t life_count;
+};
+/* A replica has got a whole state: the job is at that. Not while an update is being applied. */
+void srv_state_replace(struct hd_server *server, struct srv_job *job, const struct srv_state *by);
+/* The norms of model and momentum, which commits keep from then on. */
+void srv_state_measure(struct srv_job *job);
+/* A replica begins its life as the job's server, of this generation. */
+void srv_state_succeed(struct srv_job *job, uint64_t generation, uint16_t incarnation);
 
 /* --- srv_checkpoint.c ------------------------------------------------------------------------- */
 /* Begins one when it is due, or `now` when asked. */

@@ -3,6 +3,7 @@
 #include "srv_incoming.h"
 
 #include <assert.h>
+#include <string.h>
 
 struct srv_job *srv_job_find(const struct hd_server *server, uint32_t id) {
 	struct srv_job *job;
@@ -83,6 +84,11 @@ void srv_member_record(struct srv_member *member, const struct srv_round *round)
 		*kept = *round;
 	if (round->round > member->newest_round)
 		member->newest_round = round->round;
+}
+
+void srv_member_forget(struct srv_member *member) {
+	memset(member->rounds, 0, sizeof member->rounds);
+	member->newest_round = 0;
 }
 
 void srv_job_idle(struct srv_turn *turn, struct srv_job *job) {

@@ -158,9 +158,7 @@ static void expect_accept(
 		return;
 	}
 	turn->server->stats.expected++;
-	srv_incoming_part(in, 0, &part);
-	in->dtype = expect->dtype;
-	in->bytes = expect->bytes;
+	srv_incoming_expect(in, expect, &part);
 	in->position = expect->position;
 	job->position = expect->position > job->position ? expect->position : job->position;
 	srv_commit_queue(in);

@@ -157,7 +157,7 @@ static enum hd_reason sum_obstacle(const struct sum *sum) {
 
 /* 0, or an error when a token cannot be kept: the sum is destroyed then. */
 static int sum_fill(struct srv_turn *turn, const struct sum *sum, struct srv_incoming *in) {
-	in->kind = SRV_SUM;
+	srv_sum_expect(in, sum->message);
 	for (uint16_t i = 0; i < sum->count; i++) {
 		struct hd_group_member at = sum_at(sum, i);
 		const struct srv_part part = {
@@ -195,14 +195,6 @@ static void sum_accept(struct srv_turn *turn, const struct sum *sum) {
 		return;
 	}
 	turn->server->stats.expected += sum->count;
-	in->dtype = message->dtype;
-	in->bytes = message->bytes;
-	/* A value that sparse runs name is one member's as a rule: it takes one step, as alone. */
-	in->steps = message->dtype == HD_DTYPE_SPARSE32 ? 1 : sum->count;
-	in->position = message->position;
-	in->sender = (struct hd_addr){message->peer_ipv4, message->peer_port};
-	in->slot_values = message->count;
-	in->receiver = message->receiver;
 	job->position = last > job->position ? last : job->position;
 	aggregator = srv_aggregator_find(turn->server, in->sender);
 	if (aggregator)
