@@ -52,22 +52,6 @@ static void say_drop(
 		ctl_drop_request(c, job->workers[worker], &request, reason, sink);
 }
 
-/* Nobody else will have another sum of this round than those that are in doubt: of these the newest one counts. */
-static void believe(struct ctl_job *job, const struct ctl_reduce *r) {
-	uint64_t making = 0;
-
-	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
-		if (r->part[i] == CTL_PART_DONE && job->doubt[i] != r->round)
-			return;
-		if (job->doubt[i] == r->round && job->has[i].round == r->round
-		    && job->has[i].making > making)
-			making = job->has[i].making;
-	}
-	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
-		if (job->doubt[i] == r->round && !ctl_reduce_has_other(job, i, r->round, making))
-			job->doubt[i] = 0;
-}
-
 static void drop_all(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -93,7 +77,7 @@ static void begin_told(struct hd_controller *c, struct ctl_job *job, struct ctl_
 	r->begun = true;
 	ctl_reduce_occupy(c, job, r);
 	job->reduce_begun = r->round > job->reduce_begun ? r->round : job->reduce_begun;
-	job->reduce_round = r->round > job->reduce_round ? r->round : job->reduce_round;
+	ctl_reduce_seen(job, r->round);
 	ctl_reduce_keep(c, job);
 	c->counters.reduces++;
 }
@@ -211,14 +195,14 @@ static void fail_one(
 	r->begun = false;
 	ctl_reduce_vacate(c, r);
 	if (lost) {
-		believe(job, r);
+		ctl_reduce_believe(job, r);
 		drop_all(c, job, r, HD_REASON_LATE, sink);
 		return;
 	}
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
 		if (r->part[i] == CTL_PART_GONE) {
 			ctl_reduce_part(r, i, CTL_PART_NONE);
-			job->doubt[i] = r->round;
+			ctl_reduce_doubt(job, i, r->round);
 		}
 		if (r->part[i] != CTL_PART_TOLD)
 			continue;
@@ -309,25 +293,14 @@ void ctl_reduce_has_sum(
 	    && (r->part[worker] == CTL_PART_NONE
 		|| (job->has[worker].making != 0
 		    && ctl_reduce_has_other(job, worker, r->round, r->making))))
-		job->doubt[worker] = r->round;
+		ctl_reduce_doubt(job, worker, r->round);
 	if (!r->begun) {
-		believe(job, r);
+		ctl_reduce_believe(job, r);
 		drop_all(c, job, r, HD_REASON_LATE, sink);
 		return;
 	}
 	ctl_reduce_part(r, worker, CTL_PART_DONE);
 	ctl_reduce_settle(c, job, r, sink);
-}
-
-/* Another life of this worker has nothing of what the one before may have got. */
-static void begins_anew(struct ctl_job *job, uint16_t worker) {
-	struct ctl_reduce *r;
-
-	job->doubt[worker] = 0;
-	job->has[worker] = (struct ctl_sum){0};
-	TAILQ_FOREACH (r, &job->reduces, entry)
-		if (r->part[worker] == CTL_PART_GONE)
-			ctl_reduce_part(r, worker, CTL_PART_NONE);
 }
 
 /* A later round may have ended before an earlier one, which it then still wants. */
@@ -346,8 +319,11 @@ void ctl_reduce_attach(
 	uint64_t boot = hd_session_peer_boot(job->workers[m->worker]->session);
 	struct ctl_reduce *r, *next;
 
+	job->workers[m->worker]->reduce_from = m->reduce_from;
+	if (m->world > job->world)
+		job->world = m->world;
 	if (boot != job->boot[m->worker])
-		begins_anew(job, m->worker);
+		ctl_reduce_anew(job, m->worker);
 	job->boot[m->worker] = boot;
 	if (job->worker_count == 1)
 		job->gathered_at = hd_ns_add(c->now, ctl_silence(c));
@@ -373,7 +349,7 @@ void ctl_reduce_worker_down(
 	struct ctl_reduce *r, *next;
 
 	if (job->worker_count == 0) { /* who comes next begins anew */
-		job->formed = job->goes_on = false;
+		ctl_reduce_disband(job);
 		job->world = 0;
 	}
 	ctl_lease_worker_down(c, job, worker, sink);
@@ -383,7 +359,7 @@ void ctl_reduce_worker_down(
 			ctl_reduce_part(r, worker, CTL_PART_GONE);
 		} else if (r->part[worker] != CTL_PART_DONE && r->part[worker] != CTL_PART_GONE) {
 			if (r->part[worker] == CTL_PART_VOID)
-				job->doubt[worker] = r->round;
+				ctl_reduce_doubt(job, worker, r->round);
 			ctl_reduce_part(r, worker, CTL_PART_NONE);
 		}
 		ctl_reduce_settle(c, job, r, sink);

@@ -88,18 +88,18 @@ build(const struct hd_json_object *in, const struct kept *kept, struct hd_elasti
 		(void)snprintf(field, sizeof field, "%s.words", in->prefix);
 		return hd_json_fail(in->reader, field, "%s", error);
 	}
-	owner->target = (uint32_t)kept->target;
-	hd_text_copy(owner->reason, sizeof owner->reason, kept->reason);
-	owner->account = (struct hd_elastic_account){
-		.ran_s = kept->ran_s,
-		.worker_s = kept->worker_s,
-		.money = kept->money,
-		.step = (uint64_t)kept->step,
-	};
-	owner->price = kept->price;
-	/* Nobody works for us until somebody has come. */
-	owner->workers = 0;
-	owner->last = -1;
+	hd_elastic_resume(
+		owner,
+		(uint32_t)kept->target,
+		kept->reason,
+		&(struct hd_elastic_account){
+			.ran_s = kept->ran_s,
+			.worker_s = kept->worker_s,
+			.money = kept->money,
+			.step = (uint64_t)kept->step,
+		},
+		kept->price
+	);
 	return 0;
 }
 

@@ -11,6 +11,8 @@
 #include "ctl_base.h"
 #include "ctl_reduces.h"
 
+#include <assert.h>
+
 static uint32_t workers_with_a_sum(const struct ctl_job *job) {
 	uint32_t count = 0;
 
@@ -37,6 +39,11 @@ void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job) {
 		job->formed = true;
 	else if (goes_on || anew)
 		ctl_check_by(c, hd_ns_max(c->now + 1, job->gathered_at));
+}
+
+void ctl_reduce_disband(struct ctl_job *job) {
+	assert(job->worker_count == 0);
+	job->formed = job->goes_on = false;
 }
 
 void ctl_reduce_keep(struct hd_controller *c, struct ctl_job *job) {

@@ -73,13 +73,48 @@ bool ctl_reduce_has_other(
 	return job->has[worker].round == round && job->has[worker].making != making;
 }
 
+void ctl_reduce_seen(struct ctl_job *job, uint32_t round) {
+	if (round > job->reduce_round)
+		job->reduce_round = round;
+}
+
 /* A sum of that round exists: it is not made again, nor for who asks for it later, and the job goes on behind it. */
 static void note_sum(struct hd_controller *c, struct ctl_job *job, uint32_t round) {
 	if (!job->goes_on)
 		ctl_check_by(c, c->now + 1);
 	job->goes_on = true;
-	job->reduce_round = round > job->reduce_round ? round : job->reduce_round;
+	ctl_reduce_seen(job, round);
 	ctl_reduce_keep(c, job);
+}
+
+void ctl_reduce_doubt(struct ctl_job *job, uint16_t worker, uint32_t round) {
+	assert(worker < HD_WORKERS_MAX && round > 0);
+	job->doubt[worker] = round;
+}
+
+void ctl_reduce_believe(struct ctl_job *job, const struct ctl_reduce *r) {
+	uint64_t making = 0;
+
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
+		if (r->part[i] == CTL_PART_DONE && job->doubt[i] != r->round)
+			return;
+		if (job->doubt[i] == r->round && job->has[i].round == r->round
+		    && job->has[i].making > making)
+			making = job->has[i].making;
+	}
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		if (job->doubt[i] == r->round && !ctl_reduce_has_other(job, i, r->round, making))
+			job->doubt[i] = 0;
+}
+
+void ctl_reduce_anew(struct ctl_job *job, uint16_t worker) {
+	struct ctl_reduce *r;
+
+	job->doubt[worker] = 0;
+	job->has[worker] = (struct ctl_sum){0};
+	TAILQ_FOREACH (r, &job->reduces, entry)
+		if (r->part[worker] == CTL_PART_GONE)
+			ctl_reduce_part(r, worker, CTL_PART_NONE);
 }
 
 void ctl_reduce_learn(
@@ -110,10 +145,10 @@ void ctl_reduce_learn(
 		return;
 	}
 	if (making < newest->making)
-		job->doubt[worker] = round;
+		ctl_reduce_doubt(job, worker, round);
 	for (uint16_t i = 0; i < HD_WORKERS_MAX && making > newest->making; i++)
 		if (ctl_reduce_has_other(job, i, round, making))
-			job->doubt[i] = round;
+			ctl_reduce_doubt(job, i, round);
 	newest->making = making > newest->making ? making : newest->making;
 }
 

@@ -30,6 +30,14 @@ void ctl_reduce_learn(
 	uint16_t worker,
 	const struct ctl_sum *sum
 );
+/* This round has begun, here or in an earlier life. */
+void ctl_reduce_seen(struct ctl_job *job, uint32_t round);
+/* The worker may have, or get, another sum of this round than the others. */
+void ctl_reduce_doubt(struct ctl_job *job, uint16_t worker, uint32_t round);
+/* Nobody else will have another sum of this round than those that are in doubt: of these the newest one counts. */
+void ctl_reduce_believe(struct ctl_job *job, const struct ctl_reduce *r);
+/* Another life of this worker has nothing of what the one before may have got. */
+void ctl_reduce_anew(struct ctl_job *job, uint16_t worker);
 /* It was cut off with the sum of a round that the others made again: it goes other ways than they. */
 bool ctl_reduce_is_apart(struct ctl_job *job, const struct hd_msg_request *m);
 void ctl_reduce_fini(struct hd_controller *c, struct ctl_job *job);
@@ -38,6 +46,8 @@ void ctl_reduce_fini(struct hd_controller *c, struct ctl_job *job);
 /* --- ctl_reduce.c and others --- */
 /* Sets job->formed when everybody is there who belongs to it: ctl_form.c. */
 void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job);
+/* Nobody is there any more: who comes next begins anew. */
+void ctl_reduce_disband(struct ctl_job *job);
 /* Tells the next life, soon, which round has begun: whoever joins then begins behind it. */
 void ctl_reduce_keep(struct hd_controller *c, struct ctl_job *job);
 

@@ -230,8 +230,6 @@ static void attach_worker(
 	TAILQ_FOREACH (t, &c->open, entry)
 		if (t->job == job && t->worker == m->worker)
 			ctl_transfer_route(c, t);
-	if (m->world > job->world)
-		job->world = m->world;
 	ctl_reduce_attach(c, job, m, sink);
 	if (job->server || job->model_bytes == 0) {
 		ctl_say_registered(c, node, job, sink);
@@ -260,7 +258,6 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->data.port = m->data_port ? m->data_port : peer.port;
 	node->memory_bytes = m->memory_bytes;
 	node->incarnation = m->incarnation;
-	node->reduce_from = m->reduce_from;
 	node->preempted_at = 0;
 	node->roster_told = 0;
 	node->observer = (m->flags & HD_REGISTER_OBSERVER) != 0;

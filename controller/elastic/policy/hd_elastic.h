@@ -137,6 +137,14 @@ int hd_elastic_set(
 	char *error,
 	size_t error_bytes
 );
+/* Right after set(): what an earlier life of the owner had decided and spent. Nobody works until somebody has come. */
+void hd_elastic_resume(
+	struct hd_elastic *e,
+	uint32_t target,
+	const char *reason,
+	const struct hd_elastic_account *account,
+	double price
+);
 /* The words that set() would take for this, without what is at its fallback. Returns the bytes. */
 size_t hd_elastic_words(const struct hd_elastic *e, char *words, size_t bytes);
 
