@@ -200,11 +200,10 @@ void agg_group_void(struct agg_turn *turn, const struct hd_msg_void_ *void_) {
 	struct agg_group *group;
 
 	HASH_FIND(hh, turn->aggregator->groups, &void_->token, sizeof void_->token, group);
-	if (group) {
+	if (group)
 		agg_group_fail(turn, group, reason, NULL);
-	} else if (in) {
+	else if (in)
 		agg_group_fail(turn, in->group, reason, in);
-	}
 }
 
 /* --- silence ---------------------------------------------------------------------------------- */
