@@ -206,7 +206,6 @@ static void opened(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 
 	s->state = SESSION_OPEN;
 	e->stats.opened++;
-	s->home = s->peer;
 	s->moved_at = now;
 	liveness_start(s, now);
 	/* Ours asks at once: that is also the packet that proves the key. */
@@ -328,8 +327,9 @@ static void welcome_send(struct hd_session *s, hd_ns now, struct hd_sink *sink) 
 	struct hd_endpoint *e = s->endpoint;
 	struct hd_message welcome = {.kind = HD_MSG_WELCOME};
 
-	if (!bucket_take(&e->welcomes, now))
+	if (now < s->welcome_at || !bucket_take(&e->welcomes, now))
 		return;
+	s->welcome_at = hd_ns_add(now, WELCOME_AGAIN_NS);
 	welcome.welcome.boot = e->boot;
 	memcpy(welcome.welcome.nonce, s->nonce, sizeof s->nonce);
 	memcpy(welcome.welcome.peer_nonce, s->peer_nonce, sizeof s->peer_nonce);
@@ -444,7 +444,7 @@ static void hello_accept(
 }
 
 static bool same_peer(const struct hd_session *a, const struct hd_session *b) {
-	return hd_addr_equal(a->peer, b->peer)
+	return hd_addr_equal(a->home, b->home)
 		|| (a->boot == b->boot && strcmp(a->name, b->name) == 0);
 }
 

@@ -234,7 +234,8 @@ void reset_receive(
 	struct hd_message query = {.kind = HD_MSG_QUERY};
 	const struct hd_key *key;
 
-	if (!s) {
+	/* Who is where the peer has not shown itself may be another, and then has no such session. */
+	if (!s || !hd_addr_equal(s->peer, s->home)) {
 		e->stats.drop_replay++;
 		return;
 	}
@@ -314,7 +315,7 @@ void gone_receive(
 		e->stats.drop_replay++;
 		return;
 	}
-	if (!hd_addr_equal(packet->peer, s->peer)) {
+	if (!hd_addr_equal(packet->peer, s->home)) {
 		e->stats.drop_address++;
 		return;
 	}

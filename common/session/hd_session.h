@@ -96,7 +96,8 @@ struct hd_session {
 	uint8_t role;
 	uint16_t key_id;
 	struct hd_addr peer;
-	struct hd_addr home; /* theirs: where the peer has shown that it receives */
+	struct hd_addr
+		home; /* where the peer has shown that it receives; ours: where it was asked */
 	hd_ns moved_at; /* when peer changed last */
 	struct hd_session *address_next; /* in its bucket of the address table */
 	struct hd_session *graveyard_next;
@@ -112,6 +113,7 @@ struct hd_session {
 	char name[HD_NAME_BYTES_MAX + 1];
 	hd_ns hello_at; /* HELLO: next one; CANDIDATE: when it is given up */
 	hd_ns hello_wait;
+	hd_ns welcome_at; /* CANDIDATE: before this no other WELCOME is said */
 	hd_ns cookie_at; /* before this no COOKIE is answered at once */
 	hd_ns query_at; /* before this no RESET is followed by a QUERY; 0: none was */
 
@@ -187,6 +189,13 @@ void session_release(struct hd_session *s);
 struct hd_session *session_by_id(const struct hd_endpoint *e, uint32_t id);
 struct hd_session *session_by_address(const struct hd_endpoint *e, struct hd_addr peer);
 void session_move(struct hd_session *s, struct hd_addr peer);
+/* Sends. Until the peer has received something at a new address, also to the one before: it drops what it has seen. */
+void session_put(
+	const struct hd_session *s,
+	const uint8_t *packet,
+	size_t bytes,
+	struct hd_sink *sink
+);
 /* Moves the session forward in the heap when its deadline has come nearer. */
 void session_schedule(struct hd_session *s);
 /* Puts it where its deadline belongs, either way. */

@@ -135,6 +135,17 @@ void session_move(struct hd_session *s, struct hd_addr peer) {
 	address_insert(s);
 }
 
+void session_put(
+	const struct hd_session *s,
+	const uint8_t *packet,
+	size_t bytes,
+	struct hd_sink *sink
+) {
+	sink->send(sink, s->peer, packet, bytes, NULL, 0);
+	if (!s->ours && !hd_addr_equal(s->peer, s->home))
+		sink->send(sink, s->home, packet, bytes, NULL, 0);
+}
+
 struct hd_session *session_by_id(const struct hd_endpoint *e, uint32_t id) {
 	uint32_t slot = id & SLOT_MASK;
 	struct hd_session *s = slot < e->slot_count ? e->slots[slot].session : NULL;
@@ -207,7 +218,7 @@ struct hd_session *session_create(struct hd_endpoint *e, struct hd_addr peer, bo
 	s->endpoint = e;
 	s->ours = ours;
 	s->key_id = e->config.key_id;
-	s->peer = peer;
+	s->peer = s->home = peer; /* theirs: the cookie came back from there */
 	s->due = HD_NEVER;
 	stream_init(s);
 	renumber(s, slot);
