@@ -96,7 +96,7 @@ bool hd_driver_was_chosen(const struct hd_driver_options *options);
  * HEDDLE_BUSY_POLL (set and not empty). */
 void hd_driver_options_from_environment(struct hd_driver_options *options);
 
-/* Host name or dotted quad, with an optional ":port" (default HD_PORT). 0 or -EINVAL/-EHOSTUNREACH. */
+/* Host name or dotted quad, with an optional ":port" (default HD_PORT): see hd_udp_resolve(). */
 int hd_driver_resolve(const char *text, struct hd_addr *addr);
 /* The same for an address of our own: port 0 is allowed and means any. */
 int hd_driver_resolve_own(const char *text, struct hd_addr *addr);

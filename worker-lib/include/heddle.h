@@ -22,7 +22,7 @@
  *
  * A function waits for others only where it takes timeout_ms (< 0: for ever), and no longer than that, whoever does
  * not answer. -ESHUTDOWN: this worker has left, and what is waited for never comes. All other functions return at
- * once, but for what they copy and compute, and for the resolver and the files that heddle_open() asks.
+ * once, but for what they copy and compute, the files that heddle_open() reads, and the resolver: 5 s for a host name.
  *
  * A handle belongs to the process that opened it. After fork() the child's calls return -ECHILD; the child may only
  * close it (which closes descriptors, and says nothing to anybody) and open its own. An internal error ends the handle,
@@ -198,8 +198,8 @@ struct heddle_options {
 #endif
 
 /* Opens the job; joining goes on by itself. options may be NULL. The spec is copied.
- * -EINVAL (spec, option, environment, key file), -ENOENT, -EACCES (files), -EHOSTUNREACH, -EDESTADDRREQ
- * (neither controller nor server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread), -ENOMEM;
+ * -EINVAL (spec, option, environment, key file), -ENOENT, -EACCES (files), -EHOSTUNREACH, -ETIMEDOUT (names),
+ * -EDESTADDRREQ (neither controller nor server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread), -ENOMEM;
  * heddle_last_error() has words. */
 int heddle_open(
 	const struct heddle_spec *spec,
