@@ -16,11 +16,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -268,12 +268,27 @@ static void unmap_buffers(struct hd_event_log *log) {
 	(void)munmap(log->buffers, (size_t)2 * LOG_BUFFER_BYTES);
 }
 
-/* A write to a pipe or a terminal must not stand still for as long as its reader does. */
-static void never_block(int fd) {
-	struct stat info;
+/* Neither to open a pipe nor to write to it or to a terminal waits for its reader. One that nobody has opened to read
+ * keeps what it has room for until somebody does. */
+static int open_file(const char *path) {
+	const int flags = O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK;
+	int fd = open(path, O_WRONLY | flags, 0640);
 
-	if (fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)))
-		(void)fcntl(fd, F_SETFL, O_WRONLY | O_NONBLOCK);
+	if (fd < 0 && errno == ENXIO)
+		fd = open(path, O_RDWR | flags, 0640);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Without signals: those are for the other threads, and a pipe whose reader has gone is an error like others. */
+static int start(struct hd_event_log *log) {
+	sigset_t all, before;
+	int code;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	code = -pthread_create(&log->thread, NULL, run, log);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return code;
 }
 
 int hd_event_log_open(const char *path, const char *node, struct hd_event_log **log) {
@@ -285,15 +300,14 @@ int hd_event_log_open(const char *path, const char *node, struct hd_event_log **
 	code = map_buffers(l);
 	if (code < 0)
 		goto free_log;
-	l->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+	l->fd = open_file(path);
 	if (l->fd < 0) {
-		code = -errno;
+		code = l->fd;
 		goto unmap;
 	}
-	never_block(l->fd);
 	hd_event_json_name(node, l->node, sizeof l->node);
 	init_locks(l);
-	code = -pthread_create(&l->thread, NULL, run, l);
+	code = start(l);
 	if (code < 0)
 		goto close_file;
 	*log = l;
