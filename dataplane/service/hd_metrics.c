@@ -14,8 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECTIONS_MAX 32
-#define CONNECTION_TIMEOUT_S 10
+#define CONNECTIONS_MAX 32 /* one more ends the oldest, however slowly that one talks */
+#define CONNECTIONS_ENDING_MAX 32 /* besides: they are being closed */
+#define CONNECTION_TIMEOUT_S 10 /* of silence */
 #define CONNECTION_BYTES_MAX (32u << 10) /* of headers */
 #define SNAPSHOT_TIMEOUT_MS 2000
 #define BACKLOG 16
@@ -25,6 +26,9 @@ struct hd_metrics {
 	const char *token;
 	struct MHD_Daemon *daemon;
 	struct hd_addr bound;
+	// the HTTP thread alone: sockets of connections, the oldest first
+	int open[CONNECTIONS_MAX];
+	unsigned open_count;
 };
 
 static enum MHD_Result say(struct MHD_Connection *connection, unsigned code, const char *text) {
@@ -123,6 +127,40 @@ answer(void *owner,
 	return say(connection, MHD_HTTP_NOT_FOUND, "see /metrics\n");
 }
 
+static void forget(struct hd_metrics *metrics, unsigned index) {
+	memmove(metrics->open + index,
+		metrics->open + index + 1,
+		(--metrics->open_count - index) * sizeof metrics->open[0]);
+}
+
+/* The library closes who is silent, but not who says a byte now and then: those would keep all others out. */
+static void
+notice(void *owner,
+       struct MHD_Connection *connection,
+       void **context,
+       enum MHD_ConnectionNotificationCode code) {
+	struct hd_metrics *metrics = owner;
+	const union MHD_ConnectionInfo *info
+		= MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	(void)context;
+	if (!info)
+		return;
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		if (metrics->open_count == CONNECTIONS_MAX) {
+			(void)shutdown(metrics->open[0], SHUT_RDWR);
+			forget(metrics, 0);
+		}
+		metrics->open[metrics->open_count++] = info->connect_fd;
+		return;
+	}
+	for (unsigned i = 0; i < metrics->open_count; i++)
+		if (metrics->open[i] == info->connect_fd) {
+			forget(metrics, i);
+			break;
+		}
+}
+
 /* A socket of our own: the library would not say what is wrong with the address. */
 static int listen_at(struct hd_metrics *metrics, const char *text, const char **what) {
 	struct hd_addr addr;
@@ -219,7 +257,10 @@ int hd_metrics_open(
 		MHD_OPTION_LISTEN_SOCKET,
 		fd,
 		MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)CONNECTIONS_MAX,
+		(unsigned)(CONNECTIONS_MAX + CONNECTIONS_ENDING_MAX),
+		MHD_OPTION_NOTIFY_CONNECTION,
+		notice,
+		m,
 		MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned)CONNECTION_TIMEOUT_S,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT,

@@ -87,6 +87,15 @@ def check_http(node):
     check(time.monotonic() - begin < 1, "a scrape beside idle connections")
     for connection in idle:
         connection.close()
+    # Nor do many who speak slowly.
+    slow = [socket.create_connection(("127.0.0.1", node.port)) for _ in range(100)]
+    for connection in slow:
+        connection.sendall(b"GET /metr")
+    begin = time.monotonic()
+    node.families()
+    check(time.monotonic() - begin < 3, "a scrape beside slow connections")
+    for connection in slow:
+        connection.close()
     with socket.create_connection(("127.0.0.1", node.port), DEADLINE_S) as raw:
         raw.sendall(b"\xff\x00nonsense\r\n\r\n" * 10)
         raw.recv(1000)
