@@ -48,14 +48,14 @@ static int get_int(int fd, int level, int option) {
 
 static void set_options(struct hd_udp *udp, int fd) {
 	const struct hd_udp_config *config = &udp->config;
-	int on = 1, mtu = IP_PMTUDISC_WANT;
+	int on = 1, mtu = IP_PMTUDISC_OMIT;
 	uint32_t receive = config->receive_buffer_bytes, send = config->send_buffer_bytes;
 
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, receive ? receive : RECEIVE_BUFFER_DEFAULT);
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, send ? send : SEND_BUFFER_DEFAULT);
 	(void)setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
-	/* Whole packets up to the known path MTU, local fragments beyond it: too large a chunk size
-	 * is slow, not silent. */
+	/* Whole packets up to the interface's MTU, fragments beyond it, here or at a router: too large a chunk size is
+	 * slow, not silent. ICMP is not asked, which anybody can forge: one packet would cost every peer its GSO. */
 	(void)setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &mtu, sizeof mtu);
 	if (!config->no_gro)
 		(void)setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on);
