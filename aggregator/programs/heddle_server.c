@@ -2,7 +2,7 @@
 /* heddle-server: the parameter server's core on a driver. */
 #include "hd_checkpoint_file.h"
 #include "hd_checkpoint_writer.h"
-#include "hd_job_report.h"
+#include "hd_job_summary.h"
 #include "hd_main.h"
 #include "hd_message.h"
 #include "hd_server.h"
@@ -75,7 +75,7 @@ static const struct hd_option option_table[] = {
 		"DIR",
 		struct options,
 		reports,
-		"where a job's report goes when everybody has left (--checkpoint-dir)"
+		"where a job's summary goes when everybody has left (--checkpoint-dir)"
 	),
 	HD_OPTION_BYTES(
 		"memory",
@@ -141,15 +141,15 @@ static int restore_checkpoint(void *owner, uint32_t job, struct hd_checkpoint *c
 	return rc;
 }
 
-static void tell_report(void *owner, const struct hd_job_report *report) {
+static void tell_summary(void *owner, const struct hd_job_summary *summary) {
 	struct program *program = owner;
 	struct hd_log *log = &program->run.service.log;
 	char text[HD_TEXT_BYTES_MAX];
 
-	hd_job_report_say(report, text, sizeof text);
+	hd_job_summary_say(summary, text, sizeof text);
 	hd_log_say(log, HD_LOG_INFO, "report", NULL, "%s", text);
 	if (program->reports
-	    && hd_job_report_write(program->reports, report, text, sizeof text) < 0)
+	    && hd_job_summary_write(program->reports, summary, text, sizeof text) < 0)
 		(void)hd_log_fail(log, 0, "report: %s", text);
 }
 
@@ -157,9 +157,9 @@ static const struct hd_server_ops checkpoint_ops = {
 	.gather = hd_main_gather,
 	.checkpoint = begin_checkpoint,
 	.restore = restore_checkpoint,
-	.report = tell_report,
+	.summary = tell_summary,
 };
-static const struct hd_server_ops report_ops = {.gather = hd_main_gather, .report = tell_report};
+static const struct hd_server_ops summary_ops = {.gather = hd_main_gather, .summary = tell_summary};
 
 /* From the writer's thread: the log has every commit that a checkpoint holds. A log that cannot be written (it has
  * said so) holds no checkpoint up. */
@@ -214,7 +214,7 @@ static int open_checkpoints(struct program *program, struct hd_server_config *co
 	struct hd_log *log = &program->run.service.log;
 	int rc;
 
-	config->ops = &report_ops;
+	config->ops = &summary_ops;
 	config->owner = program;
 	if (program->reports) {
 		rc = open_directory(log, "report-dir", program->reports);

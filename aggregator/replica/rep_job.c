@@ -213,7 +213,7 @@ static bool replica_is_whole(const struct srv_job *job) {
 	return last && !job->step.adding && last->entry->head.more == 0;
 }
 
-/* A synchronous job's: adds what is there, in the log's order, as the server did. False: the call's step was used up
+/* A synchronous job's: adds what is there, in the log's order, as the server did. False: the call's budget was used up
  * before that. */
 static bool replica_gather(struct srv_turn *turn, struct rep_job *replica) {
 	struct srv_job *job = replica->job;
@@ -257,11 +257,11 @@ static bool replica_apply(struct srv_turn *turn, struct rep_job *replica) {
 
 			if (!due)
 				return true;
-			if (server->step_left == 0)
+			if (server->apply_left == 0)
 				return false;
 			srv_apply_begin(job, due);
 		}
-		if (!srv_apply_step(server, job))
+		if (!srv_apply_slice(server, job))
 			return false;
 		replica_applied(turn, replica);
 	}

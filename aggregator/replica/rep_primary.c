@@ -155,7 +155,7 @@ static double primary_update(struct srv_incoming *in) {
 static bool primary_allows(const struct rep_primary *primary, struct srv_incoming *in) {
 	double most = primary_div_max(primary);
 
-	if (!primary->stepping || !(most > 0) || primary->confirmed == in->job->version)
+	if (!primary->caught_up || !(most > 0) || primary->confirmed == in->job->version)
 		return true;
 	if (rep_primary_divergence(primary) < 0 || primary->divergence.count == HD_REPLICA_LAG_MAX)
 		return false;
@@ -253,7 +253,7 @@ static void primary_activate(struct srv_turn *turn, struct rep_primary *primary)
 	double most = primary_div_max(primary), now = rep_primary_divergence(primary);
 	struct srv_job *job = primary->job;
 
-	if (primary->active || !primary->stepping || primary->confirmed < job->durable
+	if (primary->active || !primary->caught_up || primary->confirmed < job->durable
 	    || (most > 0 && primary->confirmed != job->version && !(now >= 0 && now <= most)))
 		return;
 	primary->active = true;
@@ -268,13 +268,13 @@ static void primary_state(
 	const struct hd_msg_follow *message
 ) {
 	struct srv_job *job = primary->job;
-	bool has = message->state == HD_FOLLOW_STEP || message->state == HD_FOLLOW_HOLE;
+	bool has = message->state == HD_FOLLOW_CAUGHT_UP || message->state == HD_FOLLOW_HOLE;
 
 	primary->state = message->state;
 	primary->behind = message->behind;
 	if (has && primary_plausible(primary, message->version)) {
 		primary_confirm(turn, primary, message->version);
-		primary->stepping = primary->stepping
+		primary->caught_up = primary->caught_up
 			|| (primary->origin != 0 && primary->confirmed >= primary->origin);
 		primary_activate(turn, primary);
 	}
@@ -315,7 +315,7 @@ static void primary_say(struct srv_turn *turn, const struct rep_primary *primary
 		.job = primary->job->id,
 		.generation = primary->generation,
 		/* In step for the controller is what may be promoted. */
-		.state = primary->active                  ? (uint8_t)HD_FOLLOW_STEP :
+		.state = primary->active                  ? (uint8_t)HD_FOLLOW_CAUGHT_UP :
 			primary->logs || primary->sending ? (uint8_t)HD_FOLLOW_SEEDING :
 							    (uint8_t)HD_FOLLOW_NONE,
 		.version = primary->confirmed,
@@ -408,8 +408,8 @@ void rep_link_closed(struct srv_turn *turn, const struct srv_peer *peer) {
 			continue;
 		rep_state_end(turn->server, job->primary);
 		job->primary->logs = false;
-		if (!job->primary->active && job->primary->stepping) {
-			job->primary->stepping
+		if (!job->primary->active && job->primary->caught_up) {
+			job->primary->caught_up
 				= false; /* nobody waits for one that was never near */
 			job->dirty = true;
 		}

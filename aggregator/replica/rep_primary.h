@@ -51,7 +51,7 @@ struct rep_primary {
 	uint32_t every;
 	uint8_t state; /* enum hd_follow_state, as the replica said last */
 	bool logs; /* a state is there or on its way: entries are sent */
-	bool stepping; /* the replica has a state: commits stay near it */
+	bool caught_up; /* the replica has a state: commits stay near it */
 	bool active; /* and was near enough once: it may be promoted, and durable means there */
 	bool due; /* a state is to be sent as soon as that is possible */
 	bool held; /* a commit waits for the replica */

@@ -44,12 +44,12 @@ static uint8_t replica_state(const struct rep_job *replica) {
 	if (!replica->has_state)
 		return HD_FOLLOW_SEEDING;
 	if (!first)
-		return HD_FOLLOW_STEP;
+		return HD_FOLLOW_CAUGHT_UP;
 	before = first->head.version - first->head.member_count;
 	needed = first->lost ? first->head.version + first->head.more : before;
 	/* A state that is on its way fills the hole, when it is new enough. */
 	if ((before == at && !first->lost) || (replica->receiving && replica->received >= needed))
-		return HD_FOLLOW_STEP;
+		return HD_FOLLOW_CAUGHT_UP;
 	return HD_FOLLOW_HOLE;
 }
 

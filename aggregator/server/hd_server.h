@@ -55,7 +55,7 @@ struct hd_checkpoint {
 };
 
 /* One worker of a job, in this life of the server. */
-struct hd_worker_report {
+struct hd_worker_summary {
 	uint16_t worker;
 	bool left; /* it said so; else it was lost */
 	uint32_t rounds; /* that began in this life, as far as the server heard of them */
@@ -67,7 +67,7 @@ struct hd_worker_report {
  * How a job went in this life of the server. dropped and failed are what the server decided, by reason;
  * the rest of the rounds ended elsewhere: at the controller, or withdrawn before the server saw them.
  */
-struct hd_job_report {
+struct hd_job_summary {
 	uint32_t job;
 	const struct hd_jobspec *spec;
 	bool resumed; /* from a checkpoint */
@@ -82,7 +82,7 @@ struct hd_job_report {
 	uint32_t delay_max;
 	uint64_t pulls, pulls_not_modified; /* delivered; nothing newer */
 	uint32_t worker_count;
-	const struct hd_worker_report *workers; /* by rank */
+	const struct hd_worker_summary *workers; /* by rank */
 };
 
 struct hd_server_ops {
@@ -98,9 +98,9 @@ struct hd_server_ops {
 	 * lives ever give out the same version. */
 	int (*restore)(void *owner, uint32_t job, struct hd_checkpoint *checkpoint);
 	/* Everybody has left or was lost, and the last checkpoint was tried; or the server ends. What the
-	 * report points to is valid during the call. A job may be joined again: then another one follows.
+	 * summary points to is valid during the call. A job may be joined again: then another one follows.
 	 * May be NULL. */
-	void (*report)(void *owner, const struct hd_job_report *report);
+	void (*summary)(void *owner, const struct hd_job_summary *summary);
 };
 
 struct hd_server_config {
@@ -118,7 +118,7 @@ struct hd_server_config {
 	uint32_t receive_window_bytes; /* what the driver can buffer; 0: 1 MiB */
 	uint32_t hold_us; /* 0: HD_HOLD_US */
 	uint64_t job_idle_us; /* nobody in a job for so long: it ends; 0: HD_JOB_IDLE_US */
-	uint64_t step_values; /* of a model that one call changes; 0: HD_STEP_VALUES */
+	uint64_t apply_values; /* of a model that one call changes; 0: HD_APPLY_VALUES */
 	uint32_t checkpoint_commits; /* every so many commits; 0: never */
 	const struct hd_server_ops *ops; /* may be NULL */
 	void *owner;

@@ -54,7 +54,7 @@ static struct hd_sgd apply_sgd(const struct srv_job *job) {
 }
 
 static void spend(struct hd_server *server, uint64_t values) {
-	server->step_left -= values < server->step_left ? values : server->step_left;
+	server->apply_left -= values < server->apply_left ? values : server->apply_left;
 }
 
 /* One chunk's runs, which were checked when it came. Returns the values that it was as much work as. */
@@ -89,12 +89,12 @@ static bool apply_runs(struct hd_server *server, struct srv_job *job) {
 	uint64_t count = job->values - apply->done;
 
 	if (copies && count > 0) {
-		count = count < server->step_left ? count : server->step_left;
+		count = count < server->apply_left ? count : server->apply_left;
 		apply_copy(job, apply->done, count);
 		spend(server, count);
 		apply->done += count;
 	}
-	while (server->step_left > 0 && apply->read < apply->in->bytes) {
+	while (server->apply_left > 0 && apply->read < apply->in->bytes) {
 		const uint8_t *chunk = (const uint8_t *)apply->in->buffer->data + apply->read;
 		uint64_t left = apply->in->bytes - apply->read;
 		uint32_t full = hd_recv_chunk_bytes(apply->in->recv);
@@ -117,7 +117,7 @@ apply_mean(struct srv_job *job, uint64_t at, uint64_t count, const struct hd_sgd
 	return hd_sgd_apply(apply->model->data + at, apply->momentum->data + at, sum, count, sgd);
 }
 
-bool srv_apply_step(struct hd_server *server, struct srv_job *job) {
+bool srv_apply_slice(struct hd_server *server, struct srv_job *job) {
 	struct srv_apply *apply = &job->apply;
 	uint64_t at = apply->done, count = job->values - at, left;
 	float *model = apply->model->data + at, *momentum = apply->momentum->data + at;
@@ -131,7 +131,7 @@ bool srv_apply_step(struct hd_server *server, struct srv_job *job) {
 	server->stats.steps++;
 	if (apply->in->dtype == HD_DTYPE_SPARSE32 && apply->in->state != SRV_STEPPED)
 		return apply_runs(server, job);
-	left = server->step_left / how.steps;
+	left = server->apply_left / how.steps;
 	left = left > 0 ? left : 1;
 	count = count < left ? count : left;
 	apply_copy(job, at, count);

@@ -7,7 +7,7 @@
 
 void srv_apply_begin(struct srv_job *job, struct srv_incoming *in);
 /* Applies as much as the call has left. True when that was all of it. */
-bool srv_apply_step(struct hd_server *server, struct srv_job *job);
+bool srv_apply_slice(struct hd_server *server, struct srv_job *job);
 /* The whole step is in the buffers: they are the model from here on, so many versions later. */
 void srv_apply_take(struct hd_server *server, struct srv_job *job, uint32_t versions);
 /* Gives back what an unfinished update holds, at the end. */

@@ -11,7 +11,8 @@ enum hd_reason srv_commit_bound(const struct srv_job *job, hd_version base, uint
 	if (job->spec.sync != HD_SYNC_NONE) {
 		/* A step that has ended takes no more, unless what is late counts; another life of the server may have begun
 		 * with that very model. */
-		return srv_rounds_late(job, base) == UINT32_MAX ? HD_REASON_LATE : HD_REASON_NONE;
+		return srv_federated_late(job, base) == UINT32_MAX ? HD_REASON_LATE :
+								     HD_REASON_NONE;
 	}
 	return next - hd_version_counter(base) > srv_job_tau(job) ? HD_REASON_LATE : HD_REASON_NONE;
 }

@@ -186,5 +186,5 @@ void hd_server_checkpoint_done(
 	}
 	if (job->checkpoint_asked) /* while this one was written: the last worker left, for one */
 		srv_checkpoint_consider(&turn, job, true);
-	server->freed = true; /* buffers; and the job's report may be due */
+	server->freed = true; /* buffers; and the job's summary may be due */
 }

@@ -70,7 +70,7 @@ part_applied(struct srv_turn *turn, const struct srv_part *part, uint64_t counte
 	};
 
 	commit_log(turn, part, &round, (uint16_t)more);
-	srv_report_applied(job, part->member, round.delay, in->kind == SRV_DIRECT);
+	srv_summary_applied(job, part->member, round.delay, in->kind == SRV_DIRECT);
 	srv_member_record(part->member, &round);
 	srv_commit_outcome(turn, job, part->member, &round);
 }
@@ -106,7 +106,7 @@ static void apply_end(struct srv_turn *turn, struct srv_job *job) {
 		srv_commit_report(turn, one, &round);
 		srv_incoming_end(turn, one, true);
 	}
-	srv_rounds_ended(turn, job);
+	srv_federated_ended(turn, job);
 	srv_step_end(job);
 }
 
@@ -219,7 +219,7 @@ static void commit_report_pending(struct srv_turn *turn, const struct srv_job *j
 	commit_report_waiting(turn, &job->step.members);
 }
 
-/* Commits what the rule lets go. False: the call's step was used up before that. */
+/* Commits what the rule lets go. False: the call's budget was used up before that. */
 static bool commit_all(struct srv_turn *turn, struct srv_job *job) {
 	struct hd_server *server = turn->server;
 	struct srv_incoming *in;
@@ -232,7 +232,7 @@ static bool commit_all(struct srv_turn *turn, struct srv_job *job) {
 							 commit_next(job);
 		if (!in || (!job->apply.in && !rep_ops.permits(turn, job, in)))
 			return true;
-		if (server->step_left == 0)
+		if (server->apply_left == 0)
 			return false;
 		if (!job->apply.in) {
 			server->stats.overtaken
@@ -240,7 +240,7 @@ static bool commit_all(struct srv_turn *turn, struct srv_job *job) {
 												0;
 			srv_apply_begin(job, in);
 		}
-		if (!srv_apply_step(server, job))
+		if (!srv_apply_slice(server, job))
 			return false;
 		apply_end(turn, job);
 		commit_drop_late(turn, job);
@@ -286,7 +286,7 @@ void srv_commit_run(struct srv_turn *turn, struct srv_job *job) {
 	commit_report_pending(turn, job);
 	rep_ops.consider(turn, job); /* whether a commit is held */
 	again = hd_ns_min(again, srv_step_watch(turn, job));
-	again = hd_ns_min(again, srv_rounds_deadline(job));
+	again = hd_ns_min(again, srv_federated_deadline(job));
 	hd_timer_set(&turn->server->timers, &job->hold, again);
 	job->dirty = false;
 }

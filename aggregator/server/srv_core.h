@@ -5,7 +5,7 @@
  *   bottom   srv_send.c, srv_memory.c          tokens, sends, events, buffers
  *            srv_member.c, srv_told.c          jobs and members; whether a job may begin here
  *            srv_incoming.c, srv_payload.c     updates that come; srv_tell.c, srv_fail.c: how they end
- *            srv_rounds.c, srv_bound.c         who is drawn; which updates may be committed
+ *            srv_federated.c, srv_bound.c      who is drawn; which updates may be committed
  *            srv_step.c, srv_apply.c           into the model; srv_durable.c: what cannot be lost
  *   ../replica (by the table in srv_replica.h) knows nothing but these
  *   rooms    srv_push.c, srv_sum.c, srv_credit.c   which updates may come
@@ -13,7 +13,7 @@
  *            srv_commit.c, srv_gather.c        the commit rule
  *            srv_pull.c, srv_snapshot.c        versions, and sending them
  *            srv_peer.c, srv_roster.c, srv_announce.c   who is here, and what others hear of it
- *            srv_checkpoint.c, srv_report.c    what is kept
+ *            srv_checkpoint.c, srv_summary.c   what is kept
  *            srv_job.c, srv_end.c, srv_create.c, srv_join.c   jobs' lives
  *   top      srv_order.c, srv_show.c, srv_session.c, srv_node.c   dispatch and settling
  *
@@ -105,7 +105,7 @@ struct srv_peer {
 	hd_ns rank_refused; /* since then its rank is held by another host's process; 0: it is not */
 	const char *broken; /* why it is closed at the end of the call; NULL: it is not */
 	struct hd_path path; /* of pulls */
-	uint32_t round_told; /* srv_rounds.c: that it is drawn for this one */
+	uint32_t round_told; /* srv_federated.c: that it is drawn for this one */
 	TAILQ_ENTRY(srv_peer) link;
 };
 TAILQ_HEAD(srv_peers, srv_peer);
@@ -151,7 +151,7 @@ struct hd_server {
 	uint32_t relay_next;
 	bool breaking; /* a peer's session is to be closed at the end of the call */
 	bool freed; /* a buffer or snapshot came free: somebody starved may go on */
-	uint64_t step_left; /* values that this call may still apply */
+	uint64_t apply_left; /* values that this call may still apply */
 	bool unfinished; /* it was not enough: the next tick goes on */
 	TAILQ_HEAD(rep_links, rep_link) links; /* sessions that we opened, with replicas */
 	TAILQ_HEAD(rep_jobs, rep_job) replicas; /* of other nodes' jobs */

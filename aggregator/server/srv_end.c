@@ -35,7 +35,7 @@ static void job_gone(struct srv_turn *turn, struct srv_job *job) {
 	uint32_t id = job->id;
 
 	if (job->emptied)
-		srv_report_tell(turn, job);
+		srv_summary_tell(turn, job);
 	srv_job_destroy(server, job);
 	server->stats.ended++;
 	server->freed = true;
@@ -182,9 +182,9 @@ void srv_job_retire(struct srv_turn *turn, struct srv_job *job) {
 	job->emptied = false;
 }
 
-/* --- the report ------------------------------------------------------------------------------- */
+/* --- the summary ------------------------------------------------------------------------------ */
 
-void srv_report_consider(struct srv_turn *turn, struct srv_job *job) {
+void srv_summary_consider(struct srv_turn *turn, struct srv_job *job) {
 	if (!job->emptied || job->replica || job->phase == SRV_JOB_RETIRED)
 		return;
 	if (!srv_job_empty(job, &turn->server->peers)) {
@@ -196,5 +196,5 @@ void srv_report_consider(struct srv_turn *turn, struct srv_job *job) {
 	if (job->saved != job->version)
 		srv_checkpoint_consider(turn, job, true);
 	if (!job->checkpointing)
-		srv_report_tell(turn, job);
+		srv_summary_tell(turn, job);
 }

@@ -39,15 +39,15 @@ void srv_round_fail(
 	if (round->outcome == HD_OUTCOME_DROPPED) {
 		turn->server->stats.dropped++;
 		if (round->reason == HD_REASON_LATE)
-			srv_rounds_dropped(job);
+			srv_federated_dropped(job);
 	} else {
 		turn->server->stats.failed++;
 	}
 	if (reason_is_transient(round->reason)) {
-		srv_report_interrupted(job, round->reason);
+		srv_summary_interrupted(job, round->reason);
 		return;
 	}
-	srv_report_ended(job, member, round);
+	srv_summary_ended(job, member, round);
 	srv_member_record(member, round);
 	srv_commit_outcome(turn, job, member, round);
 }

@@ -32,7 +32,7 @@ static bool step_admits(struct srv_turn *turn, struct srv_job *job, struct srv_i
 	if (srv_step_counts(job) && room == 0)
 		return false;
 	if (reason == HD_REASON_NONE && job->spec.sync == HD_SYNC_FEDERATED)
-		reason = srv_rounds_admit(job, in, &cause);
+		reason = srv_federated_admit(job, in, &cause);
 	if (reason == HD_REASON_NONE && job->spec.sync != HD_SYNC_N_BATCH) {
 		cause = step_repeats(in);
 		reason = cause ? HD_REASON_LATE : HD_REASON_NONE;
@@ -60,7 +60,7 @@ bool srv_step_gather(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_step *step = &job->step;
 	struct srv_incoming *in;
 
-	srv_rounds_look(turn, job);
+	srv_federated_look(turn, job);
 	for (;;) {
 		in = step->adding;
 		if (!in) {

@@ -22,7 +22,7 @@ void srv_job_destroy(struct hd_server *server, struct srv_job *job) {
 	assert(job->open_count == 0 && job->pull_count == 0 && TAILQ_EMPTY(&job->queue));
 	srv_checkpoint_fini(server, job);
 	srv_step_fini(server, job);
-	srv_rounds_fini(job);
+	srv_federated_fini(job);
 	for (uint32_t i = 0; i < 2; i++)
 		srv_buffer_put(server, job, job->spare[i]);
 	srv_buffer_put(server, job, job->model);

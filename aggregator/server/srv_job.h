@@ -5,7 +5,7 @@
 
 #include "hd_roster.h"
 #include "srv_core.h"
-#include "srv_rounds.h"
+#include "srv_federated.h"
 
 struct rep_job;
 struct rep_primary;
@@ -30,12 +30,12 @@ struct srv_member {
 	uint32_t newest_round;
 	uint32_t first_round; /* the newest before this life */
 	struct srv_member_draw draw;
-	struct hd_worker_report tally;
+	struct hd_worker_summary tally;
 	struct srv_round rounds[HD_ROUNDS_KEPT]; /* rounds[round % HD_ROUNDS_KEPT] */
 	struct srv_member_parts parts; /* its pushes that come */
 };
 
-/* The update, or a step's first one, that is being applied. A big one takes several calls, a step in each, so that
+/* The update, or a step's first one, that is being applied. A big one takes several calls, a slice in each, so that
  * packets are taken in between; nobody sees the model meanwhile: who would pin it waits. */
 struct srv_apply {
 	struct srv_incoming *in; /* NULL: none */
@@ -102,7 +102,7 @@ struct srv_job {
 	bool dirty; /* the commit rule is to be looked at */
 	struct srv_apply apply;
 	struct srv_step step;
-	struct srv_rounds rounds;
+	struct srv_federated federated;
 	struct hd_commit *log; /* HD_COMMITS_KEPT */
 	uint64_t log_count;
 
@@ -135,9 +135,9 @@ struct srv_job {
 	bool unlisted; /* the controller has forgotten it, and somebody is here */
 	struct hd_timer idle;
 
-	/* srv_report.c */
-	bool emptied; /* somebody left; if nobody is here, the report is due */
-	struct hd_job_report report;
+	/* srv_summary.c */
+	bool emptied; /* somebody left; if nobody is here, the summary is due */
+	struct hd_job_summary summary;
 	TAILQ_ENTRY(srv_job) link;
 };
 

@@ -47,22 +47,22 @@ bool srv_checkpoint_settled(const struct hd_server *server, const struct srv_job
 /* Gives what begun checkpoints hold back, at the end. */
 void srv_checkpoint_fini(struct hd_server *server, struct srv_job *job);
 
-/* --- srv_report.c ----------------------------------------------------------------------------- */
-void srv_report_applied(
+/* --- srv_summary.c ---------------------------------------------------------------------------- */
+void srv_summary_applied(
 	struct srv_job *job,
 	struct srv_member *member,
 	uint32_t delay,
 	bool direct
 );
 /* A round ended, dropped or failed. */
-void srv_report_ended(
+void srv_summary_ended(
 	struct srv_job *job,
 	struct srv_member *member,
 	const struct srv_round *round
 );
-void srv_report_interrupted(struct srv_job *job, enum hd_reason reason);
-/* Tells the report when it is due; asks for the last checkpoint before. Once a call. */
-void srv_report_consider(struct srv_turn *turn, struct srv_job *job);
-void srv_report_tell(struct srv_turn *turn, struct srv_job *job);
+void srv_summary_interrupted(struct srv_job *job, enum hd_reason reason);
+/* Tells the summary when it is due; asks for the last checkpoint before. Once a call. */
+void srv_summary_consider(struct srv_turn *turn, struct srv_job *job);
+void srv_summary_tell(struct srv_turn *turn, struct srv_job *job);
 
 #endif

@@ -89,7 +89,7 @@ static void server_commit(struct srv_turn *turn) {
 			stopped = job;
 	}
 	TAILQ_FOREACH (job, &server->jobs, link)
-		srv_report_consider(turn, job);
+		srv_summary_consider(turn, job);
 	server->unfinished = stopped != NULL;
 	if (stopped) {
 		TAILQ_REMOVE(&server->jobs, stopped, link);
@@ -188,7 +188,7 @@ static void server_receive(
 	for (size_t i = 0; i < count; i++)
 		server_packet(&turn, &packets[i]);
 	/* Packets first: a big update that is being applied goes on with the next tick. */
-	server->step_left = server->unfinished ? 0 : server->config.step_values;
+	server->apply_left = server->unfinished ? 0 : server->config.apply_values;
 	server_settle(&turn);
 }
 
@@ -208,7 +208,7 @@ static void server_tick(void *core, hd_ns now, struct hd_sink *sink) {
 
 	server_connect(&turn);
 	hd_endpoint_tick(server->endpoint, now, sink);
-	server->step_left = server->config.step_values;
+	server->apply_left = server->config.apply_values;
 	server_settle(&turn);
 }
 
@@ -244,7 +244,7 @@ static void server_defaults(struct hd_server_config *config) {
 		= config->receive_window_bytes != 0 ? config->receive_window_bytes : WINDOW_DEFAULT;
 	config->hold_us = config->hold_us != 0 ? config->hold_us : HD_HOLD_US;
 	config->job_idle_us = config->job_idle_us != 0 ? config->job_idle_us : HD_JOB_IDLE_US;
-	config->step_values = config->step_values != 0 ? config->step_values : HD_STEP_VALUES;
+	config->apply_values = config->apply_values != 0 ? config->apply_values : HD_APPLY_VALUES;
 }
 
 static int server_open_endpoint(struct hd_server *server) {
@@ -343,7 +343,7 @@ bool hd_server_drain(struct hd_server *server, hd_ns now, struct hd_sink *sink) 
 		server_close(&turn, peer, "the server ends");
 	TAILQ_FOREACH (job, &server->jobs, link)
 		if (settled && job->emptied)
-			srv_report_tell(&turn, job);
+			srv_summary_tell(&turn, job);
 	return settled;
 }
 

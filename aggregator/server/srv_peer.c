@@ -130,8 +130,8 @@ void srv_peer_attach(
 		member->joined = true;
 		member->first_round = member->newest_round;
 	}
-	if (job->report.begun == 0)
-		job->report.begun = turn->now;
+	if (job->summary.begun == 0)
+		job->summary.begun = turn->now;
 	peer->job = job;
 	peer->member = member;
 	if (!srv_job_away(job))

@@ -141,10 +141,10 @@ void srv_pull_end(struct srv_turn *turn, struct srv_outgoing *out, enum hd_reaso
 	assert(reason != HD_REASON_NONE || out->state >= SRV_OUTGOING_SENDING);
 	if (reason == HD_REASON_NONE) {
 		stats->pulls_delivered++;
-		out->job->report.pulls++;
+		out->job->summary.pulls++;
 	} else if (reason == HD_REASON_NOT_MODIFIED) {
 		stats->pulls_not_modified++;
-		out->job->report.pulls_not_modified++;
+		out->job->summary.pulls_not_modified++;
 	} else {
 		stats->pulls_failed++;
 	}
@@ -474,7 +474,7 @@ static size_t pull_poll(struct srv_turn *turn, struct srv_outgoing *out) {
 	hd_ns next = turn->now;
 	size_t sent;
 
-	srv_snapshot_round(out->job, out->snapshot, out->grant.dtype, reach);
+	srv_snapshot_convert(out->job, out->snapshot, out->grant.dtype, reach);
 	sent = hd_send_poll(out->send, turn->now, SRV_POLL_PACKETS, turn->sink);
 	if (sent > 0 && !out->started) {
 		out->started = true;

@@ -56,10 +56,10 @@ void srv_snapshot_unpin(
 	struct srv_job *job,
 	struct srv_snapshot *snapshot
 );
-/* What is to be sent in this type; of 16 bits only as much is there as srv_snapshot_round() was told. */
+/* What is to be sent in this type; of 16 bits only as much is there as srv_snapshot_convert() was told. */
 const void *srv_snapshot_data(struct srv_snapshot *snapshot, uint8_t dtype);
 /* Rounds up to so many bytes of the version in this type. */
-void srv_snapshot_round(
+void srv_snapshot_convert(
 	const struct srv_job *job,
 	struct srv_snapshot *snapshot,
 	uint8_t dtype,

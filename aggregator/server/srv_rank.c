@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#define RANK_WAIT_US (UINT64_C(2) * HD_LEASE_US)
+#define RANK_WAIT_US (UINT64_C(2) * HD_DETECTION_US)
 
 bool srv_rank_is_held(
 	struct srv_turn *turn,

@@ -16,7 +16,7 @@ enum rep_verdict {
 };
 
 enum rep_run {
-	REP_RUN_UNFINISHED, /* the call's step was used up */
+	REP_RUN_UNFINISHED, /* the call's budget was used up */
 	REP_RUN_DONE,
 	REP_RUN_SERVES /* it was promoted: it is a replica no more */
 };

@@ -136,7 +136,7 @@ static void on_notice(void *turn, void *from, const struct hd_message *message) 
 
 static void on_work(void *turn, void *from, const struct hd_message *message) {
 	if (peer_speaks(turn, from, message->work.job, message->work.worker))
-		srv_rounds_work(turn, from, &message->work);
+		srv_federated_work(turn, from, &message->work);
 }
 
 static void on_request(void *turn, void *from, const struct hd_message *message) {

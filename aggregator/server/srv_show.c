@@ -15,7 +15,7 @@ static const struct hd_row_shape models_shape = {
 
 const struct hd_row_shape *const hd_server_shapes[] = {
 	&models_shape,
-	&srv_rounds_shape,
+	&srv_federated_shape,
 	&hd_ports_shape,
 	&hd_queues_shape,
 	&hd_cores_shape,
@@ -45,8 +45,8 @@ char *hd_server_table(
 		return NULL;
 	}
 	*error = "no memory";
-	if (shape == &srv_rounds_shape) {
-		total = srv_rounds_rows(server, now, &rows);
+	if (shape == &srv_federated_shape) {
+		total = srv_federated_rows(server, now, &rows);
 		return hd_rows_end(&rows, total, error);
 	}
 	stats = hd_stats_create();

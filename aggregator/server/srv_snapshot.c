@@ -111,7 +111,7 @@ const void *srv_snapshot_data(struct srv_snapshot *snapshot, uint8_t dtype) {
 					 snapshot->buffer->data;
 }
 
-void srv_snapshot_round(
+void srv_snapshot_convert(
 	const struct srv_job *job,
 	struct srv_snapshot *snapshot,
 	uint8_t dtype,

@@ -123,7 +123,7 @@ const struct hd_stat_group hd_server_job_group = {
 const struct hd_stat_group *const hd_server_groups[]
 	= {&hd_server_group, &hd_endpoint_group, &hd_server_job_group, NULL};
 
-static uint64_t rounds_gamma_permille(const struct srv_rounds *rounds) {
+static uint64_t rounds_gamma_permille(const struct srv_federated *rounds) {
 	return rounds->gammas > 0 ?
 		(uint64_t)llround(1000 * rounds->gamma_sum / (double)rounds->gammas) :
 		0;
@@ -150,18 +150,18 @@ void hd_server_gather(const struct hd_server *server, struct hd_stats *stats) {
 			.gathered = job->step.count,
 			.needed = srv_step_needs(server, job),
 			.missing = srv_step_missing(server, job, &first),
-			.round = job->rounds.round,
-			.drawn = job->rounds.drawn,
-			.rounds_ended = job->rounds.ended,
-			.rounds_empty = job->rounds.empty,
-			.rounds_lacked = job->rounds.lacked,
-			.partial = job->rounds.partial,
-			.gave_up = job->rounds.gave_up,
-			.weight_received = (uint64_t)job->rounds.received,
-			.weight_applied = (uint64_t)job->rounds.applied,
-			.mu_permille = (uint64_t)lroundf(1000 * job->rounds.mu),
-			.late = job->rounds.late,
-			.gamma_permille = rounds_gamma_permille(&job->rounds),
+			.round = job->federated.round,
+			.drawn = job->federated.drawn,
+			.rounds_ended = job->federated.ended,
+			.rounds_empty = job->federated.empty,
+			.rounds_lacked = job->federated.lacked,
+			.partial = job->federated.partial,
+			.gave_up = job->federated.gave_up,
+			.weight_received = (uint64_t)job->federated.received,
+			.weight_applied = (uint64_t)job->federated.applied,
+			.mu_permille = (uint64_t)lroundf(1000 * job->federated.mu),
+			.late = job->federated.late,
+			.gamma_permille = rounds_gamma_permille(&job->federated),
 		};
 
 		s.missing_first = first;

@@ -91,7 +91,7 @@ static void step_date(struct srv_job *job, struct srv_incoming *in) {
 	uint32_t most = 0;
 
 	for (uint16_t i = 0; i < in->part_count; i++) {
-		uint32_t late = srv_rounds_late(job, in->parts[i].base);
+		uint32_t late = srv_federated_late(job, in->parts[i].base);
 
 		late = late <= HD_LATE_STEPS_MAX ?
 			late :
@@ -131,7 +131,7 @@ bool srv_step_take(
 	if (job->spec.sync == HD_SYNC_FEDERATED)
 		step_date(job, in);
 	step->weight += step_weight(job, in);
-	srv_rounds_taken(job, in, step_weight(job, in));
+	srv_federated_taken(job, in, step_weight(job, in));
 	step->adding = in;
 	step->done = 0;
 	step->read = 0;
@@ -201,7 +201,7 @@ static void step_add_runs(struct srv_job *job, const uint8_t *chunk, size_t byte
 }
 
 static void step_spend(struct hd_server *server, uint64_t values) {
-	server->step_left -= values < server->step_left ? values : server->step_left;
+	server->apply_left -= values < server->apply_left ? values : server->apply_left;
 }
 
 /* The sum is dense: what no member names stays 0. True: all of it is added. */
@@ -210,11 +210,11 @@ static bool step_add_sparse(struct hd_server *server, struct srv_job *job) {
 	const struct srv_incoming *in = step->adding;
 	uint64_t clear = in == TAILQ_FIRST(&step->members) ? job->values - step->done : 0;
 
-	clear = clear < server->step_left ? clear : server->step_left;
+	clear = clear < server->apply_left ? clear : server->apply_left;
 	memset(step->sum->data + step->done, 0, clear * sizeof(float));
 	step->done += clear;
 	step_spend(server, clear);
-	while (server->step_left > 0 && step->read < in->bytes) {
+	while (server->apply_left > 0 && step->read < in->bytes) {
 		const uint8_t *chunk = (const uint8_t *)in->buffer->data + step->read;
 		uint64_t left = in->bytes - step->read;
 		uint32_t full = hd_recv_chunk_bytes(in->recv);
@@ -234,7 +234,7 @@ static bool step_add_some(struct hd_server *server, struct srv_job *job) {
 
 	if (step->adding->dtype == HD_DTYPE_SPARSE32)
 		return step_add_sparse(server, job);
-	count = count < server->step_left ? count : server->step_left;
+	count = count < server->apply_left ? count : server->apply_left;
 	if (step->adding->scale < 1)
 		step_add_scaled(step, step->done, count);
 	else
@@ -247,7 +247,7 @@ static bool step_add_some(struct hd_server *server, struct srv_job *job) {
 bool srv_step_add(struct hd_server *server, struct srv_job *job) {
 	struct srv_incoming *in = job->step.adding;
 
-	if (server->step_left == 0 || !step_add_some(server, job))
+	if (server->apply_left == 0 || !step_add_some(server, job))
 		return false;
 	job->step.adding = NULL;
 	srv_buffer_put(server, job, in->buffer);
@@ -269,7 +269,7 @@ uint32_t srv_step_needs(const struct hd_server *server, const struct srv_job *jo
 	if (job->spec.sync == HD_SYNC_NONE)
 		return 0;
 	if (job->spec.sync == HD_SYNC_FEDERATED)
-		return srv_rounds_needs(server, job);
+		return srv_federated_needs(server, job);
 	if (srv_step_counts(job) && (most > count || !lowers))
 		return count;
 	return most;

@@ -12,7 +12,7 @@ static inline bool srv_step_counts(const struct srv_job *job) {
 
 /* N of the step under way, or of the next. */
 uint32_t srv_step_count(const struct srv_job *job);
-/* Adds what is complete. False: the call's step was used up before that. */
+/* Adds what is complete. False: the call's budget was used up before that. */
 bool srv_step_gather(struct srv_turn *turn, struct srv_job *job);
 /* The next member, which is complete, is added from here on. scale: of the step, where the log says it; 0: the roster
  * does. False: there is no memory for the sum just now. */

@@ -54,7 +54,7 @@ void srv_assembly_settle(struct srv_turn *turn);
 void srv_assembly_timer(struct srv_turn *turn, struct srv_incoming *in);
 
 /* --- srv_commit.c ----------------------------------------------------------------------------- */
-/* Applies what is due, as far as the call's step reaches. */
+/* Applies what is due, as far as the call's budget reaches. */
 void srv_commit_run(struct srv_turn *turn, struct srv_job *job);
 
 #endif

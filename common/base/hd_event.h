@@ -18,7 +18,7 @@
 	R(LOST_BASE, "lost-base") /* computed on a history that a restart lost */                  \
 	R(VOID, "void") /* its position was given up */                                            \
 	R(HOLD, "hold") /* voided by the server after hold_us */                                   \
-	R(LEASE, "lease") /* its worker's lease ended */                                           \
+	R(LEASE, "lease") /* its worker was silent */                                              \
 	R(CANCELLED, "cancelled") /* withdrawn by the worker */                                    \
 	R(LEFT, "left") /* its worker left the job */                                              \
 	R(NOT_FINITE, "not-finite") /* NaN or Inf in it */                                         \
@@ -75,7 +75,7 @@ enum hd_event_kind {
 	HD_EVENT_ESTIMATE, /* controller: link in aux, value = bit/s */
 	HD_EVENT_NODE_UP, /* controller: registered, aux = role, position = 1 + its host in the topology; server and
 			     worker: session opened */
-	HD_EVENT_NODE_DOWN, /* lease or session ended; reason */
+	HD_EVENT_NODE_DOWN, /* its session ended; reason */
 	HD_EVENT_FALLBACK, /* worker: no controller, goes direct; server: nor was it asked about this job, which begins */
 	HD_EVENT_COMMAND, /* controller: an operator's; aux = enum hd_verb, value = affected, reason */
 	HD_EVENT_ROLLED_BACK, /* controller: a restart of the server lost aux commits, after `version` up to `base` */

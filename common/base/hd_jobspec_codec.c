@@ -30,7 +30,7 @@ struct cursor {
 };
 
 /* False when so many bytes more are not there. */
-static bool step(struct cursor *c, size_t bytes, size_t *at) {
+static bool advance(struct cursor *c, size_t bytes, size_t *at) {
 	if (c->bad || c->bytes - c->at < bytes) {
 		c->bad = true;
 		return false;
@@ -43,7 +43,7 @@ static bool step(struct cursor *c, size_t bytes, size_t *at) {
 static void put(struct cursor *c, uint64_t x, size_t bytes) {
 	size_t at;
 
-	if (!step(c, bytes, &at))
+	if (!advance(c, bytes, &at))
 		return;
 	for (size_t i = 0; i < bytes; i++)
 		c->out[at + i] = (uint8_t)(x >> (8 * (bytes - 1 - i)));
@@ -60,7 +60,7 @@ static void put_name(struct cursor *c, const char *name) {
 	size_t bytes = strnlen(name, HD_NAME_BYTES_MAX), at;
 
 	put(c, bytes, 1);
-	if (step(c, bytes, &at))
+	if (advance(c, bytes, &at))
 		memcpy(c->out + at, name, bytes);
 }
 
@@ -68,7 +68,7 @@ static uint64_t get(struct cursor *c, size_t bytes) {
 	uint64_t x = 0;
 	size_t at;
 
-	if (!step(c, bytes, &at))
+	if (!advance(c, bytes, &at))
 		return 0;
 	for (size_t i = 0; i < bytes; i++)
 		x = x << 8 | c->in[at + i];
@@ -89,7 +89,7 @@ static void get_name(struct cursor *c, char name[HD_NAME_BYTES_MAX + 1]) {
 	memset(name, 0, HD_NAME_BYTES_MAX + 1);
 	if (bytes > HD_NAME_BYTES_MAX)
 		c->bad = true;
-	if (!step(c, bytes, &at))
+	if (!advance(c, bytes, &at))
 		return;
 	if (memchr(c->in + at, '\0', bytes))
 		c->bad = true;

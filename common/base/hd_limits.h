@@ -50,7 +50,7 @@
 #define HD_ROUNDS_KEPT 64 /* newest rounds of a worker whose outcome the server knows */
 #define HD_COMMITS_KEPT 1024 /* newest entries of a job's commit log in memory */
 #define HD_REPLICA_LAG_MAX 1024 /* commits between a server and its replica */
-#define HD_STEP_VALUES                                                                             \
+#define HD_APPLY_VALUES                                                                            \
 	524288 /* of a model that a server changes before it looks at packets again: 1 ms */
 #define HD_LIVES_MAX 64 /* former incarnations that a job remembers */
 #define HD_TOMBSTONES_MAX 4096 /* ended transfers whose late chunks are answered */
@@ -70,13 +70,13 @@
 
 /* --- operators ---------------------------------------------------------------------------- */
 #define HD_JOURNAL_RECORDS_MAX 32768 /* of the controller's history that wait for the disk */
-#define HD_STATS_ROWS_MAX 65536 /* of one snapshot of the counters, all groups together */
+#define HD_STATS_ROWS_MAX 65536 /* of the counters, gathered once, all groups together */
 
 /* --- network and plan --------------------------------------------------------------------- */
 #define HD_HOSTS_MAX 16384 /* hosts and switches of a topology */
 #define HD_LINKS_MAX 65536 /* directed links */
 #define HD_TOPOLOGY_CORE_MAX 1024 /* switches and hosts with several links: paths are tabled */
-#define HD_CONFIG_BYTES_MAX (16u << 20) /* a topology or snapshot file */
+#define HD_CONFIG_BYTES_MAX (16u << 20) /* a topology or problem file */
 #define HD_PLAN_BREAKPOINTS_MAX 512 /* of one link's residual-capacity profile */
 #define HD_PLAN_BUSY_MAX 524288 /* promised pieces of links given to the planner */
 #define HD_PLAN_CANDIDATES_MAX 16 /* rates weighed for the last segment of a grant */
@@ -86,9 +86,9 @@
 /* --- times --------------------------------------------------------------------------------- */
 #define HD_BATCH_INTERVAL_US 1000 /* the controller plans this often while requests wait */
 #define HD_LOAD_INTERVAL_US 100000 /* between two LOAD messages of a link monitor */
-/* Within a lease of a node's last word everybody else goes on without it. Three quarters of it are silence,
- * in which it is asked eight times; one is left to reach somebody else and to ask again. */
-#define HD_LEASE_US 1000000
+/* The detection time: within it of a node's last word everybody else goes on without it. Three quarters of it are
+ * silence, in which it is asked eight times; one is left to reach somebody else and to ask again. */
+#define HD_DETECTION_US 1000000
 #define HD_SILENCE_US 750000 /* who is silent for this long is gone */
 #define HD_KEEPALIVE_US 250000
 #define HD_NOTICE_US_MAX 3600000000u /* the longest notice of a preemption: an hour */
@@ -111,7 +111,7 @@
 #define HD_RTO_INITIAL_US 20000
 #define HD_SACK_DELAY_US 300 /* an acknowledgement that nobody asked for may wait this long */
 #define HD_HELLO_RETRY_US 50000
-#define HD_HELLO_RETRY_MAX_US 200000 /* who comes back is found within a quarter of a lease */
+#define HD_HELLO_RETRY_MAX_US 200000 /* who comes back is found within a quarter of it */
 #define HD_COOKIE_US 10000000 /* a cookie is good for this long at least, twice as long at most */
 #define HD_QUERY_US 20000 /* between two QUERYs of one session, at least */
 #define HD_CANDIDATE_US 5000000 /* how long a candidate session waits for its first packet */

@@ -2,7 +2,7 @@
 /*
  * Counters and gauges: one table behind the shell, OpenMetrics and rte_telemetry.
  *
- *   group (static)                       snapshot                        readers
+ *   group (static)                       rows                            readers
  *   name, labels, help                   rows {group, label values,      heddlectl show
  *   stats {name, unit, help, kind,  -->  values}, filled by whoever  --> GET /metrics
  *          offset into a struct}         keeps the struct                /heddle/... (rte_telemetry)
@@ -57,7 +57,7 @@ struct hd_stats_row {
 	const union hd_stat_value *value; /* [group->count] */
 };
 
-/* A snapshot: at most HD_STATS_ROWS_MAX rows; what does not fit is counted in hd_stats_left_out(). */
+/* What was gathered: at most HD_STATS_ROWS_MAX rows; what does not fit is counted in hd_stats_left_out(). */
 struct hd_stats;
 
 struct hd_stats *hd_stats_create(void); /* NULL: no memory */
@@ -76,7 +76,7 @@ size_t hd_stats_count(const struct hd_stats *stats);
 struct hd_stats_row hd_stats_row(const struct hd_stats *stats, size_t index);
 size_t hd_stats_left_out(const struct hd_stats *stats);
 
-/* The snapshot in OpenMetrics 1.0 text: TYPE, UNIT, HELP and samples of each family together, `# EOF`
+/* The rows in OpenMetrics 1.0 text: TYPE, UNIT, HELP and samples of each family together, `# EOF`
  * at the end. Counters end in _total; label values are escaped. */
 void hd_stats_openmetrics(const struct hd_stats *stats, struct hd_out *out);
 

@@ -54,17 +54,17 @@ size_t hd_text_copy(char *field, size_t capacity, const char *text) {
 	hd_assert(capacity > 0);
 	while (left > 0) {
 		size_t n = character_bytes(at, left);
-		size_t step = n > 0 ? n : 1;
+		size_t length = n > 0 ? n : 1;
 
-		if (used + step >= capacity)
+		if (used + length >= capacity)
 			break;
 		if (n > 0)
 			memcpy(field + used, at, n);
 		else
 			field[used] = '?';
-		used += step;
-		at += step;
-		left -= step;
+		used += length;
+		at += length;
+		left -= length;
 	}
 	field[used] = '\0';
 	return used;

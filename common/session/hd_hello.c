@@ -125,7 +125,7 @@ void hello_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 
 	if (now < s->hello_at)
 		return;
-	/* Up to a quarter more, so that a thousand nodes do not ask in step. */
+	/* Up to a quarter more, so that a thousand nodes do not ask all at once. */
 	jitter = hd_entropy_u64(&e->entropy) % (s->hello_wait / 4);
 	s->hello_at = hd_ns_add(now, s->hello_wait + jitter);
 	s->hello_wait = hd_ns_min(2 * s->hello_wait, HD_HELLO_RETRY_MAX_US * HD_US);

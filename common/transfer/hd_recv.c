@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "hd_copy.h"
+#include "hd_memcpy.h"
 #include "hd_ranges.h"
 #include "hd_recv.h"
 
@@ -198,9 +198,9 @@ store(struct hd_recv *recv, const struct hd_chunk_header *header, const uint8_t 
 		memcpy(to, from, bytes);
 		return;
 	}
-	hd_copy_stream(to, from, bytes);
+	hd_memcpy_stream(to, from, bytes);
 	if (is_done(recv))
-		hd_copy_stream_end();
+		hd_memcpy_stream_end();
 }
 
 enum hd_recv_result hd_recv_chunk(

@@ -26,7 +26,7 @@
  *   S -> W        GO, OUTCOME, DURABLE, STEP, PULL_STATE, ROUND, LACK;  W -> S  WORK
  *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
  *   receiver -> sender  SACK
- *   C -> W,S      PROBE;  receiver of the train -> C  PROBED
+ *   C -> W,S      PROBE;  receiver of the probe -> C  PROBED
  *   monitor -> C  REGISTER -> REGISTERED;  LOAD (unnumbered)
  *   C -> S        REPLICA;  S -> replica  SEED, LOG;  replica -> S, S -> C  FOLLOW
  *   replica -> C  REQUEST (a copy) -> EXPECT | DROP
@@ -92,7 +92,7 @@ enum hd_replica_order {
 enum hd_follow_state {
 	HD_FOLLOW_NONE = 0, /* it has no copy */
 	HD_FOLLOW_SEEDING = 1, /* its first state is on the way */
-	HD_FOLLOW_STEP = 2, /* it has a state and applies the log */
+	HD_FOLLOW_CAUGHT_UP = 2, /* it has a state and applies the log */
 	HD_FOLLOW_HOLE = 3, /* as before, but an update will not come: it needs a newer state */
 	HD_FOLLOW_FENCED = 4, /* it is the job's server itself: the sender is not any more */
 	HD_FOLLOW_STATE_COUNT
@@ -340,7 +340,7 @@ typedef struct hd_ranges hd_ranges;
  * sender. */
 #define HD_FIELDS_PROBE(F) \
 	F(u64, token) F(u8, send) F(u32, peer_ipv4) F(u16, peer_port) F(u16, packets)
-/* The receiver of a train: `packets` came in `duration_ns` after the first that counts,
+/* The receiver of a probe: `packets` came in `duration_ns` after the first that counts,
  * at so many different `moments`: few mean that the receiver was asleep, or the way is fast. */
 #define HD_FIELDS_PROBED(F) F(u64, token) F(u16, packets) F(u16, moments) F(u64, duration_ns)
 /* What passed a host's network card in the last `interval_ns`, both ways: `out` leaves the host.

@@ -91,7 +91,7 @@ static void apply_permille(struct hd_controller *c, struct ctl_job *job, double 
 	c->config.drop_permille_max = (uint32_t)value;
 }
 
-/* Trains begin again at once, or at the next look. */
+/* Probes begin again at once, or at the next look. */
 static void apply_probes(struct hd_controller *c, struct ctl_job *job, double value) {
 	(void)job;
 	c->probe_load = value / 100;

@@ -180,7 +180,7 @@ static void job_replica(const struct ctl_replica *replica, struct jobs_row *row)
 	const char *state = "";
 
 	if (replica->node)
-		state = replica->held ? "held" : replica->in_step ? "in-step" : "seeding";
+		state = replica->held ? "held" : replica->caught_up ? "in-step" : "seeding";
 	row->replica = replica->node ? replica->node->host : "";
 	row->replica_state = state;
 	row->replica_behind = replica->behind;

@@ -302,7 +302,7 @@ static void plan_row(
 	);
 }
 
-/* What the latest round planned, less what has ended since and what it dropped (that is in `drops`). */
+/* What the latest pass planned, less what has ended since and what it dropped (that is in `drops`). */
 uint64_t ctl_rows_plan(const struct hd_controller *c, struct hd_rows *rows) {
 	for (uint32_t i = 0; i < c->scratch.entry_count && !rows->full; i++) {
 		const struct ctl_transfer *t = entry_transfer(c, i);

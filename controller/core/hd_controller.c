@@ -108,7 +108,7 @@ static int config_check(const struct hd_controller_config *config) {
 
 static void config_defaults(struct hd_controller_config *config) {
 	config->interval_us = config->interval_us ? config->interval_us : HD_BATCH_INTERVAL_US;
-	config->lease_us = config->lease_us ? config->lease_us : HD_LEASE_US;
+	config->detection_us = config->detection_us ? config->detection_us : HD_DETECTION_US;
 	config->initial_bps = config->initial_bps > 0 ? config->initial_bps : 1e9;
 	config->job_idle_us = config->job_idle_us ? config->job_idle_us : HD_JOB_IDLE_US;
 	config->ageing_s = config->ageing_s > 0 ? config->ageing_s : 5;
@@ -123,8 +123,9 @@ static int endpoint_create(struct hd_controller *c) {
 		.keys = c->config.keys,
 		.accepts = true,
 		.dead_us = (uint32_t)(ctl_silence(c) / HD_US),
-		.keepalive_us = c->config.lease_us / 4 < HD_KEEPALIVE_US ? c->config.lease_us / 4 :
-									   HD_KEEPALIVE_US,
+		.keepalive_us = c->config.detection_us / 4 < HD_KEEPALIVE_US ?
+			c->config.detection_us / 4 :
+			HD_KEEPALIVE_US,
 		.ops = &endpoint_ops,
 		.owner = c,
 	};
@@ -249,7 +250,7 @@ static void close_doomed(struct hd_controller *c, struct hd_sink *sink) {
 	}
 }
 
-/* What every call ends with: overflowed sessions, slow timers, a planning round when one is due. */
+/* What every call ends with: overflowed sessions, slow timers, a planning pass when one is due. */
 static void settle(struct hd_controller *c, struct hd_sink *sink) {
 	/* A node that goes down is told of to others, whose queues may overflow in turn. */
 	while (c->doomed_count)
@@ -271,7 +272,7 @@ static void settle(struct hd_controller *c, struct hd_sink *sink) {
 	if (c->now >= c->probe_at)
 		ctl_probe(c, sink);
 	if (c->now >= c->plan_at)
-		ctl_round(c, sink);
+		ctl_pass(c, sink);
 	while (c->doomed_count)
 		close_doomed(c, sink);
 	ctl_groups_settle(c, sink);

@@ -193,7 +193,7 @@ int ctl_elastic_price(
 
 static void observe(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	struct ctl_elastic *elastic = job->elastic;
-	const struct ctl_reports *r = &elastic->reports;
+	const struct ctl_step_reports *r = &elastic->reports;
 	/* Who came later counts from 1, and these may all be such. */
 	const uint64_t newest = r->step > elastic->newest ? r->step : elastic->newest;
 	const struct hd_elastic_observation o = {
@@ -216,7 +216,7 @@ static void observe(struct hd_controller *c, struct ctl_job *job, struct hd_sink
 			(unsigned long long)r->step
 		);
 	}
-	elastic->reports = (struct ctl_reports){0};
+	elastic->reports = (struct ctl_step_reports){0};
 	decide(c, job, sink);
 }
 
@@ -233,7 +233,7 @@ void ctl_observe(
 ) {
 	struct ctl_job *job = node->job;
 	struct ctl_elastic *elastic;
-	struct ctl_reports *r;
+	struct ctl_step_reports *r;
 
 	if (!job || m->job != job->id || m->worker != node->worker) {
 		c->counters.hostile_owner++;
@@ -276,7 +276,7 @@ void ctl_observe(
 
 static hd_ns look(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	struct ctl_elastic *elastic = job->elastic;
-	const struct ctl_reports *r = &elastic->reports;
+	const struct ctl_step_reports *r = &elastic->reports;
 
 	/* Some have died since the first of them. */
 	if (r->count > 0 && c->now >= hd_ns_add(r->since, CTL_ELASTIC_NS))

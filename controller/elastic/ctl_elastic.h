@@ -24,8 +24,8 @@ struct ctl_job;
 struct ctl_node;
 struct hd_rows;
 
-/* Reports of workers, until there are as many as workers. */
-struct ctl_reports {
+/* Reports of workers' steps, until there are as many as workers. */
+struct ctl_step_reports {
 	uint32_t count, timed;
 	hd_ns since;
 	uint64_t step;
@@ -36,7 +36,7 @@ struct ctl_reports {
 
 struct ctl_elastic {
 	struct hd_elastic owner;
-	struct ctl_reports reports;
+	struct ctl_step_reports reports;
 	hd_ns look_at;
 	hd_ns kept_at;
 	uint64_t newest; /* step of those that take part; 0: nobody does */

@@ -125,7 +125,7 @@ static uint64_t most_bytes(const struct hd_controller *c, const struct hd_plan_g
 	return hd_runs_merged_bytes(bytes);
 }
 
-/* Whether everybody is there, and room. The planner counts with updates; an earlier group of the same round may have
+/* Whether everybody is there, and room. The planner counts with updates; an earlier group of the same pass may have
  * taken more than that. */
 static bool may_grant(const struct hd_controller *c, const struct hd_plan_group *plan) {
 	const struct ctl_node *aggregator = c->grouping.aggregator[plan->aggregator];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Grouping in a planning round: which aggregators there are, how the network leads over them, and what of the
+/* Grouping in a planning pass: which aggregators there are, how the network leads over them, and what of the
  * latest plan belongs together. */
 #include "ctl_base.h"
 #include "ctl_grouping.h"
@@ -105,7 +105,7 @@ trunk(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_wa
 					 way_between(c, server->host_index, node->host_index, way);
 }
 
-/* --- the round --- */
+/* --- the pass --- */
 
 static bool make_room(struct ctl_grouping *g) {
 	uint32_t count = g->plan.group_count;
@@ -126,7 +126,7 @@ static bool make_room(struct ctl_grouping *g) {
 	return true;
 }
 
-void ctl_group_round(struct hd_controller *c) {
+void ctl_group_pass(struct hd_controller *c) {
 	struct ctl_grouping *g = &c->grouping;
 	struct hd_plan_group_input input = {
 		.plan = &c->scratch.input,

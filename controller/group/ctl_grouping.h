@@ -9,7 +9,7 @@ struct hd_rows;
 
 /* --- ctl_group_plan.c --- */
 /* Groups what was planned; the entries of c->scratch are then those of the groups. */
-void ctl_group_round(struct hd_controller *c);
+void ctl_group_pass(struct hd_controller *c);
 /* The plan's group of an entry, NULL: direct. */
 const struct hd_plan_group *ctl_group_of(const struct hd_controller *c, uint32_t entry);
 /* Whether it is the first member of its group in the plan. */

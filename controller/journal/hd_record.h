@@ -11,7 +11,7 @@
 
 enum hd_record_kind {
 	HD_RECORD_JOB, /* described or described anew: text tenant/job; bytes of the model, deadline = tau_max */
-	HD_RECORD_PLAN, /* a round: count pending, granted, dropped; finish_s it covers */
+	HD_RECORD_PLAN, /* a pass: count pending, granted, dropped; finish_s it covers */
 	HD_RECORD_DECISION, /* granted, dropped or voided (what), with the numbers it was made on */
 	HD_RECORD_COMPLETION, /* reported by the receiver */
 	HD_RECORD_NODE, /* what: up or down; text its host */

@@ -20,7 +20,7 @@ struct options {
 	const char *topology, *state_dir, *journal;
 	bool unscheduled;
 	double theta, initial_mbps;
-	uint32_t interval_us, lease_ms, replicate_every, horizon_us, journal_rows, journal_mb;
+	uint32_t interval_us, detection_ms, replicate_every, horizon_us, journal_rows, journal_mb;
 };
 
 /* What belongs together while it runs. */
@@ -99,7 +99,7 @@ static const struct hd_option option_table[] = {
 		"lease-ms",
 		"N",
 		struct options,
-		lease_ms,
+		detection_ms,
 		10,
 		3600000,
 		"within this time the others go on without a silent node (1000)"
@@ -397,7 +397,7 @@ static int with_controller(struct program *program) {
 		.key_id = program->keys.keys[0].id,
 		.initial_bps = o->initial_mbps * 1e6,
 		.interval_us = o->interval_us,
-		.lease_us = o->lease_ms * 1000,
+		.detection_us = o->detection_ms * 1000,
 		.horizon_us = o->horizon_us,
 		.theta = o->theta,
 		.replicate_every = o->replicate_every,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle-plan: one snapshot of a network in, the controller's plan for it out. */
+/* heddle-plan: one planning problem in, the controller's plan for it out. */
 #include "hd_limits.h"
 #include "hd_option.h"
-#include "hd_snapshot.h"
+#include "hd_problem.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static const struct hd_option_program command_line = {
 	.name = "heddle-plan",
 	.usage
 	= "usage: heddle-plan [--table] [FILE]\n"
-	  "Plans the updates of one snapshot (JSON, from FILE or standard input) as the controller\n"
+	  "Plans the updates of one planning problem (JSON, from FILE or standard input) as the controller\n"
 	  "would, and prints the plan as JSON: the order with start, finish and commit times, the\n"
 	  "groups that go over an aggregator, the drops with their reasons. docs/schedule.md describes both formats.\n"
 	  "\n",
@@ -180,9 +180,9 @@ static void print_table(const json_t *plan) {
 	}
 }
 
-/* Groups what the snapshot's aggregators can take; NULL in *used without aggregators. 0, -errno. */
+/* Groups what the problem's aggregators can take; NULL in *used without aggregators. 0, -errno. */
 static int run_groups(
-	const struct hd_snapshot *snapshot,
+	const struct hd_problem *problem,
 	const struct hd_plan_entry *entries,
 	uint32_t count,
 	struct hd_plan_grouper *grouper,
@@ -192,14 +192,14 @@ static int run_groups(
 	struct hd_plan_group_input input;
 
 	*used = NULL;
-	if (!hd_snapshot_group_input(snapshot, entries, count, &input))
+	if (!hd_problem_group_input(problem, entries, count, &input))
 		return 0;
 	*used = grouped;
 	return hd_plan_group_run(grouper, &input, grouped);
 }
 
 static int print_plan(
-	const struct hd_snapshot *snapshot,
+	const struct hd_problem *problem,
 	struct hd_plan *plan,
 	struct hd_plan_grouper *grouper,
 	bool table
@@ -209,13 +209,13 @@ static int print_plan(
 	struct hd_plan_grouped grouped;
 	const struct hd_plan_grouped *used;
 	uint32_t count;
-	int rc = hd_plan_run(plan, hd_snapshot_input(snapshot), &entries, &count, &error);
+	int rc = hd_plan_run(plan, hd_problem_input(problem), &entries, &count, &error);
 	json_t *json = NULL;
 
 	if (rc == 0)
-		rc = run_groups(snapshot, entries, count, grouper, &grouped, &used);
+		rc = run_groups(problem, entries, count, grouper, &grouped, &used);
 	if (rc == 0)
-		json = hd_snapshot_plan(snapshot, entries, count, used);
+		json = hd_problem_plan(problem, entries, count, used);
 	if (!json) {
 		(void)fprintf(stderr, "heddle-plan: %s\n", error);
 		return rc == -EINVAL ? EX_DATAERR : EX_OSERR;
@@ -234,7 +234,7 @@ static int print_plan(
 
 static int plan_file(const char *path, bool table) {
 	char error[512] = "out of memory";
-	struct hd_snapshot *snapshot;
+	struct hd_problem *problem;
 	struct hd_plan_grouper *grouper = NULL;
 	struct hd_plan *plan = NULL;
 	int status;
@@ -242,7 +242,7 @@ static int plan_file(const char *path, bool table) {
 
 	if (!text)
 		return status;
-	const int rc = hd_snapshot_parse(text, &snapshot, error, sizeof error);
+	const int rc = hd_problem_parse(text, &problem, error, sizeof error);
 	free(text);
 	if (rc < 0) {
 		(void)fprintf(
@@ -257,11 +257,11 @@ static int plan_file(const char *path, bool table) {
 		(void)fprintf(stderr, "heddle-plan: out of memory\n");
 		status = EX_OSERR;
 	} else {
-		status = print_plan(snapshot, plan, grouper, table);
+		status = print_plan(problem, plan, grouper, table);
 	}
 	hd_plan_destroy(plan);
 	hd_plan_grouper_destroy(grouper);
-	hd_snapshot_destroy(snapshot);
+	hd_problem_destroy(problem);
 	return status;
 }
 

@@ -100,9 +100,10 @@ void ctl_copies_end(
 
 /* --- asked for ---------------------------------------------------------------------------------- */
 
-/* Whether the worker may still come: after a restart of ours it registers within a lease. */
+/* Whether the worker may still come: after a restart of ours it registers within the detection time. */
 static bool worker_may_come(const struct hd_controller *c) {
-	return c->config.epoch > 1 && c->now < hd_ns_add(c->started, c->config.lease_us * HD_US);
+	return c->config.epoch > 1
+		&& c->now < hd_ns_add(c->started, c->config.detection_us * HD_US);
 }
 
 /* True: it is known already, or older than what is. */
@@ -221,7 +222,7 @@ static bool may_have_sum(const struct hd_controller *c, const struct ctl_group *
 	const struct ctl_replica *replica = &group->job->replica;
 	uint32_t most = group->slots ? CTL_REPLICA_STREAMS_MAX : CTL_REPLICA_SUMS_MAX;
 
-	return group->direction == HD_PUSH && replica->node && replica->in_step
+	return group->direction == HD_PUSH && replica->node && replica->caught_up
 		&& !replica->node->doomed && c->config.replicate_every == 0 && replica->sums < most
 		&& c->open_count < HD_TRANSFERS_MAX;
 }

@@ -129,7 +129,7 @@ assign(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, stru
 		job->replica.holds = 0;
 	job->replica.node = node;
 	job->replica.generation = ctl_next_generation(c);
-	job->replica.in_step = job->replica.held = false;
+	job->replica.caught_up = job->replica.held = false;
 	job->replica.state = HD_FOLLOW_NONE;
 	job->replica.version = 0;
 	job->replica.divergence = -1;
@@ -173,7 +173,7 @@ void ctl_replica_drop(
 ) {
 	ctl_copies_end(c, job, reason, sink);
 	job->replica.node = NULL;
-	job->replica.in_step = job->replica.held = false;
+	job->replica.caught_up = job->replica.held = false;
 	job->replica.state = HD_FOLLOW_NONE;
 	job->replica.divergence = -1;
 	job->replica.behind = 0;
@@ -239,7 +239,7 @@ void ctl_replica_told(
 	const struct hd_msg_follow *m
 ) {
 	assert(replica->node && replica->generation == m->generation);
-	replica->in_step = m->state == HD_FOLLOW_STEP;
+	replica->caught_up = m->state == HD_FOLLOW_CAUGHT_UP;
 	replica->state = m->state;
 	replica->version = m->version;
 	if (hd_version_counter(m->version) > 0)

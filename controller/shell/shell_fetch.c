@@ -248,7 +248,7 @@ static int drive(struct shell *s, struct question *q) {
 	s->question = q;
 	while (!q->done) {
 		hd_ns until = q->until ? q->until : begin + timeout;
-		int status = hd_udp_step(s->udp, node, until);
+		int status = hd_udp_poll(s->udp, node, until);
 
 		if (status && status != -EINTR)
 			end(q, EX_OSERR, strerror(-status));
@@ -266,7 +266,7 @@ void shell_idle(struct shell *s, hd_ns until) {
 	struct hd_node node = {&shell_ops, s};
 
 	while (hd_udp_now() < until && !shell_interrupted())
-		if (hd_udp_step(s->udp, node, until))
+		if (hd_udp_poll(s->udp, node, until))
 			return;
 }
 
@@ -389,7 +389,7 @@ void shell_close(struct shell *s) {
 		return;
 	s->closing = true;
 	if (s->session && hd_session_is_open(s->session))
-		(void)hd_udp_step(s->udp, node, 0);
+		(void)hd_udp_poll(s->udp, node, 0);
 	hd_endpoint_destroy(s->endpoint);
 	hd_udp_close(s->udp);
 	free(s);

@@ -13,7 +13,7 @@
  *
  * Tries go in steps that double, and after one that was wrong not again for a while, which doubles.
  * A round goes as fast as the slowest of its links, and which one that is it does not show: all are taken to be as
- * slow. A job with other links finds out when it gets what it is told. What a monitor, a transfer or a train has shown
+ * slow. A job with other links finds out when it gets what it is told. What a monitor, a transfer or a probe has shown
  * since counts more.
  */
 #include "ctl_estimate.h"

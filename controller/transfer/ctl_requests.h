@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to controller/: requests, planning rounds, credits, and how transfers end. */
+/* Private to controller/: requests, planning passes, credits, and how transfers end. */
 #ifndef CTL_REQUESTS_H
 #define CTL_REQUESTS_H
 
@@ -19,8 +19,8 @@ void ctl_cancel(
 	struct hd_sink *sink
 );
 
-/* --- ctl_round.c --- */
-void ctl_round(struct hd_controller *c, struct hd_sink *sink);
+/* --- ctl_pass.c --- */
+void ctl_pass(struct hd_controller *c, struct hd_sink *sink);
 
 /* --- ctl_fair.c --- */
 /* A granted byte is owed to every busy tenant by its weight; the one that got it has paid. */
@@ -90,9 +90,9 @@ void ctl_report(
 );
 
 /* --- ctl_sync.c --- */
-/* Before a round: drops the pushes of synchronous jobs whose step has ended. */
-void ctl_sync_round(struct hd_controller *c, struct hd_sink *sink);
-/* Whether this transfer is planned in this round; asked once for each, in the order of asking. */
+/* Before a pass: drops the pushes of synchronous jobs whose step has ended. */
+void ctl_sync_pass(struct hd_controller *c, struct hd_sink *sink);
+/* Whether this transfer is planned in this pass; asked once for each, in the order of asking. */
 bool ctl_sync_takes(struct hd_controller *c, const struct ctl_transfer *t);
 
 /* --- ctl_void.c --- */
@@ -106,8 +106,8 @@ void ctl_void(
 /* Open transfers that are hopelessly late. */
 void ctl_void_stuck(struct hd_controller *c, struct hd_sink *sink);
 
-/* --- ctl_round_input.c --- */
+/* --- ctl_pass_input.c --- */
 /* 0 or -ENOMEM: nothing is planned. */
-int ctl_round_input(struct hd_controller *c);
+int ctl_pass_input(struct hd_controller *c);
 
 #endif

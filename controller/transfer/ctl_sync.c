@@ -5,7 +5,7 @@
  *   version 8, 4 of 6 win:   w0 w1 w2 w3 granted | w4 w5 wait    one of w0..w3 is void: w4 takes its place
  *   version 12:                                  | w4 w5 were computed from 8: dropped late, not a byte was sent
  *
- * What waits for an older base is dropped before each round; of the rest so many are planned as the step has room
+ * What waits for an older base is dropped before each pass; of the rest so many are planned as the step has room
  * for, in the order in which they asked. A step of all workers has room for everybody.
  */
 #include "ctl_base.h"
@@ -45,7 +45,7 @@ static void drop(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink
 		ctl_drop_request(c, worker, &request, HD_REASON_LATE, sink);
 }
 
-void ctl_sync_round(struct hd_controller *c, struct hd_sink *sink) {
+void ctl_sync_pass(struct hd_controller *c, struct hd_sink *sink) {
 	struct ctl_transfer *t, *next;
 
 	for (t = TAILQ_FIRST(&c->pending); t; t = next) {

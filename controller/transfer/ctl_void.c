@@ -61,7 +61,7 @@ static bool is_stuck(const struct hd_controller *c, const struct ctl_transfer *t
 		return c->now > hd_ns_add(t->finish, CTL_STUCK_NS);
 	/* Its worker has not come back since the restart. */
 	if (t->restored && !ctl_worker(t->job, t->worker))
-		return c->now > hd_ns_add(t->granted, c->config.lease_us * HD_US);
+		return c->now > hd_ns_add(t->granted, c->config.detection_us * HD_US);
 	patience = hd_ns_max(CTL_STUCK_NS, planned * CTL_STUCK_FACTOR);
 	return c->now > hd_ns_add(hd_ns_max(t->finish, t->overrun_since), patience);
 }

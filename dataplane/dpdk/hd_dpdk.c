@@ -292,8 +292,8 @@ static void publish_neighbours(struct hd_dpdk *d) {
 	atomic_store_explicit(&d->counters.arp_ignored, s->ignored, memory_order_relaxed);
 }
 
-int hd_dpdk_step(struct hd_dpdk *d, struct hd_node node, hd_ns until) {
-	int code = hd_loop_step(&d->loop, node, until);
+int hd_dpdk_poll(struct hd_dpdk *d, struct hd_node node, hd_ns until) {
+	int code = hd_loop_poll(&d->loop, node, until);
 
 	atomic_store_explicit(&d->counters.polls, d->loop.polls, memory_order_relaxed);
 	atomic_store_explicit(&d->counters.idle_polls, d->loop.idle_polls, memory_order_relaxed);
@@ -305,6 +305,6 @@ int hd_dpdk_run(struct hd_dpdk *d, struct hd_node node) {
 	int code = 0;
 
 	while (!hd_wait_stopped(&d->loop.wait) && code == 0)
-		code = hd_dpdk_step(d, node, HD_NEVER);
+		code = hd_dpdk_poll(d, node, HD_NEVER);
 	return code;
 }

@@ -48,7 +48,7 @@ uint32_t hd_dpdk_receive_window(const struct hd_dpdk *dpdk);
 
 /* As of hd_udp.h; all but stop and wake from one thread. */
 int hd_dpdk_run(struct hd_dpdk *dpdk, struct hd_node node);
-int hd_dpdk_step(struct hd_dpdk *dpdk, struct hd_node node, hd_ns until);
+int hd_dpdk_poll(struct hd_dpdk *dpdk, struct hd_node node, hd_ns until);
 void hd_dpdk_stop(struct hd_dpdk *dpdk);
 void hd_dpdk_wake(struct hd_dpdk *dpdk);
 int hd_dpdk_fd(const struct hd_dpdk *dpdk);

@@ -91,8 +91,8 @@ int hd_driver_run(struct hd_driver *driver, struct hd_node node) {
 	return driver->ops->run(driver->self, node);
 }
 
-int hd_driver_step(struct hd_driver *driver, struct hd_node node, hd_ns until) {
-	return driver->ops->step(driver->self, node, until);
+int hd_driver_poll(struct hd_driver *driver, struct hd_node node, hd_ns until) {
+	return driver->ops->poll(driver->self, node, until);
 }
 
 void hd_driver_stop(struct hd_driver *driver) {

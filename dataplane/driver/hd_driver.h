@@ -58,10 +58,10 @@ uint32_t hd_driver_receive_window(const struct hd_driver *driver);
 /* Drives the node until hd_driver_stop(). 0 or -errno. */
 int hd_driver_run(struct hd_driver *driver, struct hd_node node);
 /* One round: waits at most until `until` (a hd_driver_now() time), then receives, ticks and sends. */
-int hd_driver_step(struct hd_driver *driver, struct hd_node node, hd_ns until);
+int hd_driver_poll(struct hd_driver *driver, struct hd_node node, hd_ns until);
 void hd_driver_stop(struct hd_driver *driver);
 void hd_driver_wake(struct hd_driver *driver);
-/* A descriptor that is readable when hd_driver_step() has something to do before the core's deadline:
+/* A descriptor that is readable when hd_driver_poll() has something to do before the core's deadline:
  * for embedding a node into somebody else's loop. Only to be polled. */
 int hd_driver_fd(const struct hd_driver *driver);
 

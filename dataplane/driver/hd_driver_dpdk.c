@@ -116,8 +116,8 @@ static int dpdk_run(void *self, struct hd_node node) {
 	return hd_dpdk_run(self, node);
 }
 
-static int dpdk_step(void *self, struct hd_node node, hd_ns until) {
-	return hd_dpdk_step(self, node, until);
+static int dpdk_poll(void *self, struct hd_node node, hd_ns until) {
+	return hd_dpdk_poll(self, node, until);
 }
 
 static void dpdk_stop(void *self) {
@@ -182,7 +182,7 @@ const struct hd_driver_ops hd_driver_dpdk = {
 	.bound = dpdk_bound,
 	.receive_window = dpdk_receive_window,
 	.run = dpdk_run,
-	.step = dpdk_step,
+	.poll = dpdk_poll,
 	.stop = dpdk_stop,
 	.wake = dpdk_wake,
 	.fd = dpdk_fd,

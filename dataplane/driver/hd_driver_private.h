@@ -14,7 +14,7 @@ struct hd_driver_ops {
 	struct hd_addr (*bound)(const void *self);
 	uint32_t (*receive_window)(const void *self);
 	int (*run)(void *self, struct hd_node node);
-	int (*step)(void *self, struct hd_node node, hd_ns until);
+	int (*poll)(void *self, struct hd_node node, hd_ns until);
 	void (*stop)(void *self);
 	void (*wake)(void *self);
 	int (*fd)(const void *self);

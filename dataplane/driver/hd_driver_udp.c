@@ -49,8 +49,8 @@ static int udp_run(void *self, struct hd_node node) {
 	return hd_udp_run(self, node);
 }
 
-static int udp_step(void *self, struct hd_node node, hd_ns until) {
-	return hd_udp_step(self, node, until);
+static int udp_poll(void *self, struct hd_node node, hd_ns until) {
+	return hd_udp_poll(self, node, until);
 }
 
 static void udp_stop(void *self) {
@@ -136,7 +136,7 @@ const struct hd_driver_ops hd_driver_udp = {
 	.bound = udp_bound,
 	.receive_window = udp_receive_window,
 	.run = udp_run,
-	.step = udp_step,
+	.poll = udp_poll,
 	.stop = udp_stop,
 	.wake = udp_wake,
 	.fd = udp_fd,

@@ -10,7 +10,7 @@ struct hd_desk {
 	void (*wake)(void *owner);
 	void *owner;
 	pthread_mutex_t turn; // held by the reader whose question it is
-	pthread_mutex_t lock; // guards wanted, and the snapshot while it is wanted
+	pthread_mutex_t lock; // guards wanted, and the counters while they are wanted
 	pthread_cond_t filled;
 	bool wanted;
 	struct hd_stats
@@ -89,7 +89,7 @@ int hd_desk_read(
 	status = desk->wanted ? -ETIMEDOUT : 0;
 	desk->wanted = false;
 	pthread_mutex_unlock(&desk->lock);
-	/* Nobody asks again before this turn ends: the snapshot stays as it is. */
+	/* Nobody asks again before this turn ends: the counters stay as they are. */
 	if (status == 0)
 		visit(owner, desk->stats);
 	pthread_mutex_unlock(&desk->turn);

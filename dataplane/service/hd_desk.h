@@ -2,9 +2,9 @@
 /*
  * Where other threads get a node's numbers. A node has one thread, which owns its core; who wants to
  * read (an HTTP thread, rte_telemetry's thread) asks at the desk, the node's thread is woken and copies
- * a snapshot, the reader renders it while the node goes on. Nobody asks: nothing is done.
+ * the counters, the reader renders them while the node goes on. Nobody asks: nothing is done.
  *
- *   reader: hd_desk_read(visit) --wake--> node's thread: hd_desk_serve(fill) --> reader: visit(snapshot)
+ *   reader: hd_desk_read(visit) --wake--> node's thread: hd_desk_serve(fill) --> reader: visit(counters)
  */
 #ifndef HD_DESK_H
 #define HD_DESK_H
@@ -17,13 +17,13 @@ struct hd_desk;
 struct hd_desk *hd_desk_open(void (*wake)(void *owner), void *owner);
 /* No reader may be left. */
 void hd_desk_close(struct hd_desk *desk);
-/* The node's thread: fills the snapshot if somebody waits. */
+/* The node's thread: fills the counters if somebody waits. */
 void hd_desk_serve(
 	struct hd_desk *desk,
 	void (*fill)(void *owner, struct hd_stats *stats),
 	void *owner
 );
-/* Any other thread: waits for a fresh snapshot, at most timeout_ms, and hands it to visit. 0 or
+/* Any other thread: waits for fresh counters, at most timeout_ms, and hands them to visit. 0 or
  * -ETIMEDOUT (the node's thread is stuck, or has ended). Readers take turns. */
 int hd_desk_read(
 	struct hd_desk *desk,

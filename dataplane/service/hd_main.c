@@ -46,7 +46,7 @@ static int drain(struct hd_main *run, struct hd_node node) {
 	run->draining = true;
 	for (;;) {
 		hd_driver_wake(run->driver);
-		(void)hd_driver_step(run->driver, node, 0);
+		(void)hd_driver_poll(run->driver, node, 0);
 		if (run->drained || hd_driver_now() >= end)
 			break;
 		(void)nanosleep(&nap, NULL);

@@ -18,7 +18,7 @@
 #define CONNECTIONS_ENDING_MAX 32 /* besides: they are being closed */
 #define CONNECTION_TIMEOUT_S 10 /* of silence */
 #define CONNECTION_BYTES_MAX (32u << 10) /* of headers */
-#define SNAPSHOT_TIMEOUT_MS 2000
+#define GATHER_TIMEOUT_MS 2000
 #define BACKLOG 16
 
 struct hd_metrics {
@@ -59,7 +59,7 @@ answer_metrics(struct hd_metrics *metrics, struct MHD_Connection *connection) {
 	struct hd_out out = {0};
 	enum MHD_Result result;
 
-	if (hd_desk_read(metrics->desk, SNAPSHOT_TIMEOUT_MS, render, &out))
+	if (hd_desk_read(metrics->desk, GATHER_TIMEOUT_MS, render, &out))
 		return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "the node does not answer\n");
 	if (out.failed) {
 		hd_out_fini(&out);

@@ -125,7 +125,7 @@ static void run_call(struct hd_sim *sim, struct sim_call *entry) {
 	copy.call(copy.owner, sim->now);
 }
 
-bool hd_sim_step(struct hd_sim *sim, hd_ns until) {
+bool hd_sim_advance(struct hd_sim *sim, hd_ns until) {
 	struct sim_entry entry;
 
 	if (sim->queue.count == 0 || sim->queue.entry[0].at > until || sim->failure) {
@@ -158,5 +158,5 @@ bool hd_sim_step(struct hd_sim *sim, hd_ns until) {
 }
 
 void hd_sim_run(struct hd_sim *sim, hd_ns until) {
-	while (hd_sim_step(sim, until)) {}
+	while (hd_sim_advance(sim, until)) {}
 }

@@ -162,7 +162,7 @@ hd_ns hd_sim_now(const struct hd_sim *sim);
 /* Calls `call` at a time (>= now). Returns 0 or -ENOMEM. */
 int hd_sim_at(struct hd_sim *sim, hd_ns at, void (*call)(void *owner, hd_ns now), void *owner);
 /* Runs one event whose time is <= until. False when there is none (then now = until). */
-bool hd_sim_step(struct hd_sim *sim, hd_ns until);
+bool hd_sim_advance(struct hd_sim *sim, hd_ns until);
 void hd_sim_run(struct hd_sim *sim, hd_ns until);
 /* Memory ran out, or a node asks for ticks without end at one moment: NULL when all is well. */
 const char *hd_sim_failure(const struct hd_sim *sim);

@@ -236,8 +236,8 @@ void hd_udp_wake(struct hd_udp *udp) {
 	hd_wait_wake(&udp->loop.wait);
 }
 
-int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until) {
-	int code = hd_loop_step(&udp->loop, node, until);
+int hd_udp_poll(struct hd_udp *udp, struct hd_node node, hd_ns until) {
+	int code = hd_loop_poll(&udp->loop, node, until);
 
 	udp->stats.polls = udp->loop.polls;
 	udp->stats.idle_polls = udp->loop.idle_polls;
@@ -248,6 +248,6 @@ int hd_udp_run(struct hd_udp *udp, struct hd_node node) {
 	int code = 0;
 
 	while (!hd_wait_stopped(&udp->loop.wait) && code == 0)
-		code = hd_udp_step(udp, node, HD_NEVER);
+		code = hd_udp_poll(udp, node, HD_NEVER);
 	return code;
 }

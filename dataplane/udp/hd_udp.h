@@ -38,11 +38,11 @@ uint32_t hd_udp_receive_window(const struct hd_udp *udp);
 /* Drives the node until hd_udp_stop(). 0 or -errno. */
 int hd_udp_run(struct hd_udp *udp, struct hd_node node);
 /* One round: waits at most until `until` (a hd_udp_now() time), then receives, ticks and flushes. */
-int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until);
+int hd_udp_poll(struct hd_udp *udp, struct hd_node node, hd_ns until);
 /* Both may be called from any thread and from signal handlers. */
 void hd_udp_stop(struct hd_udp *udp);
 void hd_udp_wake(struct hd_udp *udp);
-/* A descriptor that is readable when hd_udp_step() has something to do before the core's deadline: for
+/* A descriptor that is readable when hd_udp_poll() has something to do before the core's deadline: for
  * embedding a node into somebody else's loop. Only to be polled. */
 int hd_udp_fd(const struct hd_udp *udp);
 /* CLOCK_MONOTONIC in ns. */

@@ -18,7 +18,7 @@ static bool serve_core(struct hd_loop *loop, struct hd_node node) {
 	return true;
 }
 
-int hd_loop_step(struct hd_loop *loop, struct hd_node node, hd_ns until) {
+int hd_loop_poll(struct hd_loop *loop, struct hd_node node, hd_ns until) {
 	const struct hd_loop_ops *ops = loop->ops;
 	bool busy;
 	int came;

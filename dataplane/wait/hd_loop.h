@@ -37,6 +37,6 @@ struct hd_loop {
 };
 
 /* One round, which sleeps until `until` at the latest. 0 or -errno. */
-int hd_loop_step(struct hd_loop *loop, struct hd_node node, hd_ns until);
+int hd_loop_poll(struct hd_loop *loop, struct hd_node node, hd_ns until);
 
 #endif

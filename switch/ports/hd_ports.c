@@ -136,7 +136,7 @@ static void register_thread(struct hd_ports *p) {
 		(void)rte_thread_register();
 }
 
-int hd_ports_step(struct hd_ports *p, hd_ns until) {
+int hd_ports_poll(struct hd_ports *p, hd_ns until) {
 	int came;
 
 	if (!p->registered)
@@ -164,7 +164,7 @@ int hd_ports_run(struct hd_ports *p) {
 
 	set_running(p, true);
 	while (!hd_wait_stopped(&p->wait) && code == 0)
-		code = hd_ports_step(p, HD_NEVER);
+		code = hd_ports_poll(p, HD_NEVER);
 	set_running(p, false);
 	return code;
 }

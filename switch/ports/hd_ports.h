@@ -62,7 +62,7 @@ void hd_ports_set_executor(struct hd_ports *ports, const struct hd_switch_execut
 /* Until stop(). 0 or -errno. */
 int hd_ports_run(struct hd_ports *ports);
 /* One round, which sleeps until `until` at the latest. 0 or -errno. */
-int hd_ports_step(struct hd_ports *ports, hd_ns until);
+int hd_ports_poll(struct hd_ports *ports, hd_ns until);
 void hd_ports_stop(struct hd_ports *ports);
 void hd_ports_wake(struct hd_ports *ports);
 /*

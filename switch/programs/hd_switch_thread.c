@@ -174,7 +174,7 @@ static void *run(void *owner) {
 	thread->code = hd_driver_run(thread->driver, node);
 	thread->draining = true;
 	hd_driver_wake(thread->driver);
-	(void)hd_driver_step(thread->driver, node, 0);
+	(void)hd_driver_poll(thread->driver, node, 0);
 	(void)nanosleep(&last_words, NULL);
 	hd_ports_stop(thread->config.ports);
 	return NULL;

@@ -197,7 +197,7 @@ void hd_cluster_destroy(struct hd_cluster *cluster) {
 }
 
 static void run_until(struct hd_cluster *cluster, hd_ns until) {
-	while (!cluster_failed(cluster) && hd_sim_step(cluster->sim, until))
+	while (!cluster_failed(cluster) && hd_sim_advance(cluster->sim, until))
 		cluster_inspect(cluster);
 	if (hd_sim_failure(cluster->sim))
 		hd_check_fail(cluster->check, "%s", hd_sim_failure(cluster->sim));

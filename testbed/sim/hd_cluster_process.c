@@ -87,7 +87,7 @@ static struct hd_node start_server(struct hd_cluster *cluster, struct server_pro
 	cluster_draw_seed(cluster, config.seed);
 	/* In most lives an update takes several calls to apply, as a big one does. */
 	if (!cluster->config.unchecked)
-		config.step_values = cluster->values / (1 + config.seed[0] % 8) + 1;
+		config.apply_values = cluster->values / (1 + config.seed[0] % 8) + 1;
 	code = hd_server_create(&config, &server->core);
 	if (code < 0)
 		hd_check_fail(cluster->check, "server: %s", strerror(-code));

@@ -27,7 +27,7 @@ create(const struct sim_session *session,
 	return code == -EINVAL ? EX_DATAERR : EX_OSERR;
 }
 
-int sim_run(const struct sim_session *session, struct hd_report_run *run, bool until_target) {
+int sim_run(const struct sim_session *session, struct hd_results_run *run, bool until_target) {
 	const struct sim_options *options = session->options;
 	static struct hd_scenario scenario; /* large */
 	const struct hd_cluster_training training = {
@@ -72,7 +72,7 @@ int sim_run(const struct sim_session *session, struct hd_report_run *run, bool u
 			"heddle-sim: violated: %s\nreplay: heddle-sim %s --mode %s --seed %llu",
 			hd_cluster_failure(cluster),
 			options->random ? "--random" : options->path,
-			hd_report_mode(run->mode, scenario.aggregators),
+			hd_results_mode(run->mode, scenario.aggregators),
 			(unsigned long long)run->seed
 		);
 	if (code < 0 && options->trains)
@@ -94,10 +94,10 @@ static double rate_of(const struct sim_session *session, enum hd_cluster_mode mo
 }
 
 static int run_mode(struct sim_session *session, uint64_t seed, enum hd_cluster_mode mode) {
-	struct hd_report_run *run = &session->runs[session->count++];
+	struct hd_results_run *run = &session->runs[session->count++];
 	int code;
 
-	*run = (struct hd_report_run){
+	*run = (struct hd_results_run){
 		.scenario = session->options->random ? "random" : session->scenario.name,
 		.mode = mode,
 		.aggregators = session->scenario.aggregators,
@@ -113,7 +113,7 @@ static int run_mode(struct sim_session *session, uint64_t seed, enum hd_cluster_
 		return code;
 	}
 	if (!session->options->quiet || code != EX_OK)
-		hd_report_row(stdout, run);
+		hd_results_row(stdout, run);
 	(void)fflush(stdout);
 	return code;
 }
@@ -159,7 +159,7 @@ static int run_seeds(struct sim_session *session) {
 	if (worst != EX_OK)
 		return worst;
 	if (!options->quiet)
-		hd_report_head(stdout, options->trains);
+		hd_results_head(stdout, options->trains);
 	for (uint64_t i = 0; i < options->seeds; i++) {
 		int code = run_seed(session, options->seed + i);
 
@@ -169,7 +169,7 @@ static int run_seeds(struct sim_session *session) {
 			return code;
 	}
 	if (options->choice >= SIM_MODE_BOTH)
-		hd_report_pairs(stdout, session->runs, session->count, sim_modes(session, modes));
+		hd_results_pairs(stdout, session->runs, session->count, sim_modes(session, modes));
 	return worst;
 }
 
@@ -179,7 +179,7 @@ static int finish(struct sim_session *session, int code) {
 
 	session->trace = NULL;
 	if (written == 0 && options->json)
-		written = hd_report_json(options->json, session->runs, session->count);
+		written = hd_results_json(options->json, session->runs, session->count);
 	if (written < 0) {
 		(void)fprintf(stderr, "heddle-sim: output: %s\n", strerror(-written));
 		return EX_IOERR;

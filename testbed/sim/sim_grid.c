@@ -18,9 +18,9 @@ static const size_t order[SIM_RATES] = {2, 1, 3, 0};
 /* Adds the time of one seed to *sum_s. Beyond `most_s` of virtual time it can no longer win. */
 static int try_seed(
 	struct sim_session *session,
-	struct hd_report_run *run,
+	struct hd_results_run *run,
 	double most_s,
-	struct hd_report_rate *tried,
+	struct hd_results_rate *tried,
 	double *sum_s
 ) {
 	double duration_s = session->scenario.duration_s;
@@ -48,14 +48,14 @@ static int try_rate(
 	struct sim_session *session,
 	enum hd_cluster_mode mode,
 	double best_s,
-	struct hd_report_rate *tried
+	struct hd_results_rate *tried
 ) {
 	const struct sim_options *options = session->options;
 	uint64_t first = options->seed + options->seeds;
 	double sum_s = 0;
 
 	for (uint64_t i = 0; i < tried->seeds && !tried->lost; i++) {
-		struct hd_report_run run = {
+		struct hd_results_run run = {
 			.scenario = session->scenario.name,
 			.mode = mode,
 			.seed = first + i,
@@ -73,12 +73,12 @@ static int try_rate(
 }
 
 static void show(const struct sim_session *session, enum hd_cluster_mode mode, size_t i) {
-	const struct hd_report_rate *tried = &session->tried[mode][i];
+	const struct hd_results_rate *tried = &session->tried[mode][i];
 
 	(void
 	)printf("grid: %s, %s, learning rate %g: %s%.2f s to accuracy (%u of %u seeds)\n",
 		session->scenario.name,
-		hd_report_mode(mode, session->scenario.aggregators),
+		hd_results_mode(mode, session->scenario.aggregators),
 		tried->rate,
 		tried->lost ? "more than " : "",
 		tried->mean_s,
@@ -88,14 +88,14 @@ static void show(const struct sim_session *session, enum hd_cluster_mode mode, s
 }
 
 static int search(struct sim_session *session, enum hd_cluster_mode mode) {
-	struct hd_report_rate *best = NULL, *tried = session->tried[mode];
+	struct hd_results_rate *best = NULL, *tried = session->tried[mode];
 	uint64_t seeds = session->options->grid_seeds;
 
 	for (size_t i = 0; i < SIM_RATES; i++)
-		tried[i] = (struct hd_report_rate
+		tried[i] = (struct hd_results_rate
 		){.rate = rates[i], .seeds = seeds ? (uint32_t)seeds : DEFAULT_SEEDS};
 	for (size_t i = 0; i < SIM_RATES; i++) {
-		struct hd_report_rate *next = &tried[order[i]];
+		struct hd_results_rate *next = &tried[order[i]];
 		double best_s = best ? best->mean_s * best->seeds : INFINITY;
 		int code = try_rate(session, mode, best_s, next);
 

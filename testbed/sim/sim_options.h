@@ -3,7 +3,7 @@
 #ifndef SIM_OPTIONS_H
 #define SIM_OPTIONS_H
 
-#include "hd_report.h"
+#include "hd_results.h"
 
 #define SIM_MODES 4 /* enum hd_cluster_mode */
 #define SIM_RATES 4 /* of the grid */
@@ -39,11 +39,11 @@ struct sim_session {
 	struct hd_scenario scenario;
 	struct hd_dataset train, test;
 	struct sim_trace *trace;
-	struct hd_report_run *runs;
+	struct hd_results_run *runs;
 	size_t count;
 	/* What the grid found, by mode; rate 0: not searched. */
 	double rate[SIM_MODES];
-	struct hd_report_rate tried[SIM_MODES][SIM_RATES];
+	struct hd_results_rate tried[SIM_MODES][SIM_RATES];
 };
 
 /* Parses; prints help or an error by itself. Returns -1 to go on, else the exit status. */
@@ -53,7 +53,7 @@ int sim_parse(int argc, char **argv, struct sim_options *options);
 size_t sim_modes(const struct sim_session *session, enum hd_cluster_mode modes[SIM_MODES]);
 
 /* Runs one cluster with run->seed, mode and learning rate, and fills in the rest. Returns an exit code. */
-int sim_run(const struct sim_session *session, struct hd_report_run *run, bool until_target);
+int sim_run(const struct sim_session *session, struct hd_results_run *run, bool until_target);
 
 /* The files that the options ask for, for one run. Each returns an exit code, and says what is wrong. */
 int sim_trace_open(const struct sim_options *options, struct sim_trace **trace);

@@ -149,7 +149,7 @@ static double run_round(const struct scene *scene) {
 		hd_sim_node_poke(sim, ranks[i].node);
 	}
 	while (left > 0) {
-		if (!hd_sim_step(sim, began + 1000 * HD_SECOND))
+		if (!hd_sim_advance(sim, began + 1000 * HD_SECOND))
 			die("not in time");
 		left = 0;
 		for (uint32_t i = 0; i < scene->workers; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What an operator's questions cost the controller: all pages of each table, with 1,000 nodes and 10,000
- * transfers; a filter over them; and the snapshot of all counters, as OpenMetrics too. Virtual time, real
+ * transfers; a filter over them; and all counters gathered, as OpenMetrics too. Virtual time, real
  * endpoints; this process's CPU clock. One page is what a grant may have to wait for.
  */
 #include "controller_net.h"

@@ -97,7 +97,7 @@ static int run_receiver(bool plain) {
 	if (!udp)
 		return EXIT_FAILURE;
 	while (hd_udp_now() < end)
-		(void)hd_udp_step(udp, (struct hd_node){&count_ops, &counter}, end);
+		(void)hd_udp_poll(udp, (struct hd_node){&count_ops, &counter}, end);
 	seconds = (double)(counter.last - counter.first) * 1e-9;
 	printf("udp driver %s received %6.1f Gbit/s in packets of %d bytes\n",
 	       plain ? "plain    " : "GSO + GRO",
@@ -116,7 +116,7 @@ static int run_sender(bool plain) {
 	if (!udp)
 		return EXIT_FAILURE;
 	while (hd_udp_now() < end)
-		(void)hd_udp_step(udp, (struct hd_node){&blast_ops, &blaster}, 0);
+		(void)hd_udp_poll(udp, (struct hd_node){&blast_ops, &blaster}, 0);
 	printf("udp driver %s offered  %6.1f Gbit/s\n",
 	       plain ? "plain    " : "GSO + GRO",
 	       (double)hd_udp_stats(udp)->sent_bytes * 8e-9 / SECONDS);

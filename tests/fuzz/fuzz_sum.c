@@ -191,7 +191,7 @@ static void check(const struct sums *s) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-	const struct hd_server_config config = {.hold_us = 50000, .step_values = 2500};
+	const struct hd_server_config config = {.hold_us = 50000, .apply_values = 2500};
 	struct input input = {data, bytes};
 	struct sums *s = sums_open(TAU_MAX, &config);
 

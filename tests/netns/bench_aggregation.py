@@ -48,7 +48,7 @@ class Fabric(fabric.Fabric):
         return self.shell.seen(table)
 
     def plans(self):
-        """The controller's planning rounds, as (moment, s that they cover, requests)."""
+        """The controller's planning passes, as (moment, s that they cover, requests)."""
         found = []
         for line in self.events.read_text(encoding="utf-8").splitlines():
             if '"plan"' in line and line.endswith("}"):

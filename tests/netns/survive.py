@@ -17,7 +17,7 @@ import pen
 KEY = "7 " + "5a" * 32 + "\n"
 VALUES = 16384  # 47 packets an update: most kills come in the middle of some
 COMPUTE_MS = 10
-LEASE_S = 1.0
+DETECTION_S = 1.0
 READY_S = 20
 
 

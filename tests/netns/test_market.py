@@ -21,7 +21,7 @@ from lab.scenario import ScenarioError
 from market import hooks, owner, price, report, setting, strategy
 
 MARKET = pen.ROOT / "testbed/market"
-LEASE_S = 1.0
+DETECTION_S = 1.0
 SLACK_S = 1.0  # of a busy machine
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
 QUICK = json.loads((MARKET / "scenarios/quick.json").read_text())
@@ -383,14 +383,14 @@ class Market(unittest.TestCase):
             self.assertGreater(two["started"], 3, "no machine came again")
             self.assertEqual(two["noticed"] >= two["left"] + two["killed"], True, two)
             self.in_time(two)
-            self.assertLess(two["next_step_mean_s"], LEASE_S, "with a notice nobody waits for a lease")
+            self.assertLess(two["next_step_mean_s"], DETECTION_S, "with a notice nobody waits for the detection time")
             pictures = {path.name for path in pathlib.Path(folder).glob("*.png")}
             self.assertEqual(pictures, {
                 "quick.png", *(f"quick-{name}.png" for name in ("accuracy-cost", "accuracy-time", "workers"))})
             self.check_shown_again(json_path)
 
     def test_without_notice(self):
-        """Machines that go without a word: the others' next step comes a lease and a step later."""
+        """Machines that go without a word: the others' next step comes the detection time and a step later."""
         why = pen.sandbox.possible()
         if why or BUILD is None:
             self.skipTest(why or "no build")
@@ -432,10 +432,10 @@ class Market(unittest.TestCase):
                         "it counts workers that take part, not machines that start")
 
     def in_time(self, run):
-        """From a notice or a kill to the next step of those that are left: a lease and a step at most."""
+        """From a notice or a kill to the next step of those that are left: the detection time and a step at most."""
         step_s = max(QUICK["job"]["compute_ms"] / 1e3, run["time_s"] / run["steps"])
         self.assertGreater(run["next_step_s"], 0)
-        self.assertLess(run["next_step_s"], LEASE_S + step_s + SLACK_S)
+        self.assertLess(run["next_step_s"], DETECTION_S + step_s + SLACK_S)
 
     def check(self, run):
         """The cost, added up again from machines and prices."""

@@ -91,7 +91,7 @@ static void open_node(struct node *node, uint32_t send_buffer_bytes) {
 static hd_ns step(struct node *node) {
 	hd_ns begun = hd_udp_now();
 
-	check(hd_udp_step(node->udp, (struct hd_node){&node_ops, node}, begun + HD_MS) == 0,
+	check(hd_udp_poll(node->udp, (struct hd_node){&node_ops, node}, begun + HD_MS) == 0,
 	      "a round of the driver",
 	      0);
 	return hd_udp_now() - begun;

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every kind of node dies under load: killed, stopped for longer than a lease, cut off, restarted, and all at once.
+"""Every kind of node dies under load: killed, stopped for long, cut off, restarted, and all at once.
 Nothing acknowledged as durable may be lost, no update applied twice, every update accounted for, and the model must be,
 bit for bit, what the commit log says.
 
@@ -18,7 +18,7 @@ import pen
 import survive
 
 LIMIT_S = 210  # of the faults in CI, whatever their number
-STALL_S = survive.LEASE_S  # of everybody, and of each worker: silence takes 0.75 s of it, 0.25 s are left for the rest
+STALL_S = survive.DETECTION_S  # of everybody, and of each worker: silence takes 0.75 s of it, the rest has 0.25 s
 RSS_AGE_S = 20  # a process is grown up
 RSS_GROWTH_KB = 2048  # event buffers, the allocator's arenas
 
@@ -42,8 +42,8 @@ def draw(dice, cluster):
     node = (cluster.server if pick < 0.30 else cluster.controller if pick < 0.50 else dice.choice(cluster.workers))
     kind = dice.choices(("kill", "stop", "cut", "restart"), (5, 3, 2, 1))[0]
     if kind in ("stop", "cut"):
-        # Around the lease: half of them shorter, half longer.
-        return kind, [node], dice.choice((dice.uniform(0.05, 0.9), dice.uniform(1.1, 2.5))) * survive.LEASE_S
+        # Around the detection time: half of them shorter, half longer.
+        return kind, [node], dice.choice((dice.uniform(0.05, 0.9), dice.uniform(1.1, 2.5))) * survive.DETECTION_S
     return kind, [node], dice.choice((0, dice.uniform(0, 0.4), dice.uniform(1.1, 2.2)))
 
 
@@ -104,7 +104,7 @@ def play(args, path):
     problems += books.problems + accounts.crashed(cluster) + grown
     print(f"seed {args.seed}: {len(cluster.faults)} faults in {took:.0f} s; {counts}")
     print(f"longest stall: {everybody[0]:.2f} s of everybody, {alone[0]:.2f} s of {alone[2]} "
-          f"(a lease: {survive.LEASE_S:.0f} s); most memory gained: {worst[1]} kB by {worst[0]} in {worst[2]:.2f} h")
+          f"(detection: {survive.DETECTION_S:.0f} s); most memory: {worst[1]} kB by {worst[0]} in {worst[2]:.2f} h")
     print(f"around these: {accounts.around(cluster, everybody)}; {accounts.around(cluster, alone)}")
     print(f"sessions that ended by silence without a fault: {accounts.false_alarms(cluster)}")
     print(f"rolled back, as controllers reported: {accounts.rolled_back(cluster)} commits")

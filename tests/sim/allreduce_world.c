@@ -471,10 +471,10 @@ static void check_blocked(struct allreduce_world *w, hd_ns since, const char *wh
 		}
 }
 
-/* Faults end; nobody is blocked for longer than HD_LEASE_US + HD_STALL_US and what a session needs to come
+/* Faults end; nobody is blocked for longer than HD_DETECTION_US + HD_STALL_US and what a session needs to come
  * about; then everybody goes on, and leaves. */
 static void finish(struct allreduce_world *w) {
-	hd_ns bound = (HD_LEASE_US + HD_STALL_US) * HD_US + 3 * HD_SECOND;
+	hd_ns bound = (HD_DETECTION_US + HD_STALL_US) * HD_US + 3 * HD_SECOND;
 	uint64_t before;
 
 	allreduce_mend(w);

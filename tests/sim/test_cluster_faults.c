@@ -93,7 +93,7 @@ static void test_partitions(void **state) {
 	expect(&run, 150);
 	assert_true(run.result.network.cut > 0);
 	prepare(&run);
-	cut(&run, worker1, 0.5, 2.5); /* longer than a lease */
+	cut(&run, worker1, 0.5, 2.5); /* longer than the detection time */
 	expect(&run, 300);
 }
 
@@ -102,7 +102,7 @@ static void stop(struct run *run, struct hd_place node, double at_s, double for_
 		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
 }
 
-/* SIGSTOP, shorter and longer than a lease: a node that comes back believes that it was never away. */
+/* SIGSTOP, shorter and longer than the detection time: a node that comes back believes that it was never away. */
 static void test_stops(void **state) {
 	struct run run;
 

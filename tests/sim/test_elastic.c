@@ -2,7 +2,7 @@
 /*
  * Targets that move while workers come, die, leave and the controller restarts. Whoever hears of a change hears the
  * same of it (members, target, N, tau_max, scale), nobody goes back to an older one, the living are never without
- * an outcome for longer than a lease and a round, and no synchronous step mixes two scales (hd_check_step.c).
+ * an outcome for longer than the detection time and a round, and no synchronous step mixes scales (hd_check_step.c).
  */
 #include "cluster_run.h"
 #include "hd_controller.h"
@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #define WORKERS_MAX 8
-#define LEASE (HD_LEASE_US * HD_US)
+#define DETECTION (HD_DETECTION_US * HD_US)
 #define ROUND (400 * HD_MS)
 #define CHANGES_MAX 512
 #define NODES (WORKERS_MAX + 1) /* and the server */
@@ -234,7 +234,7 @@ static void test_targets_move(void **state) {
 			fail_msg("seed %llu: %s", (unsigned long long)(first + i), watch.wrong);
 		/* A controller that is away costs its own time besides. */
 		if (!restart) {
-			if (watch.longest > LEASE + ROUND)
+			if (watch.longest > DETECTION + ROUND)
 				fail_msg(
 					"seed %llu: somebody was without an outcome for %.3f s",
 					(unsigned long long)(first + i),
@@ -247,12 +247,12 @@ static void test_targets_move(void **state) {
 		changes += watch.changes;
 	}
 	print_message(
-		"%u changes, %u words with a target, %u notices, longest wait %.3f s (lease %.3f s)\n",
+		"%u changes, %u words with a target, %u notices, longest wait %.3f s (detection %.3f s)\n",
 		changes,
 		targets,
 		away,
 		(double)longest * 1e-9,
-		(double)LEASE * 1e-9
+		(double)DETECTION * 1e-9
 	);
 	assert_true(targets > count && away > count && changes > count);
 }

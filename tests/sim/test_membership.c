@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Workers that come, leave, die and are preempted, in clusters where nothing else befalls anybody. The invariant:
- * whoever lives is never without a commit for longer than a lease and the time that its own rounds take.
+ * whoever lives is never without a commit for longer than the detection time and the time that its own rounds take.
  *
  *   living    |--commit--commit---------(another one dies)------------commit--|
- *                               |<------- at most LEASE + ROUND ------>|
+ *                               |<------- at most DETECTION + ROUND ------>|
  */
 #include "cluster_run.h"
 #include "hd_message.h"
@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #define WORKERS_MAX 8
-#define LEASE (HD_LEASE_US * HD_US)
+#define DETECTION (HD_DETECTION_US * HD_US)
 #define ROUND                                                                                      \
 	(400 * HD_MS                                                                               \
 	) /* computing, pulling, pushing, waiting for others' transfers; 60 ms without */
@@ -100,7 +100,7 @@ event_at(struct watch *watch, double at_s, uint32_t worker, uint8_t what, double
 
 static void nobody_waited(const struct watch *watch, uint64_t seed) {
 	for (uint32_t w = 0; w < WORKERS_MAX; w++)
-		if (watch->worker[w].longest > LEASE + ROUND)
+		if (watch->worker[w].longest > DETECTION + ROUND)
 			fail_msg(
 				"seed %llu: worker %u was without an outcome for %.3f s",
 				(unsigned long long)seed,
@@ -135,7 +135,7 @@ static void test_notice_in_time(void **state) {
 	}
 }
 
-/* Too short for what is under way: it costs what a sudden death costs, and mostly less, as nobody waits for a lease. */
+/* Too short for what is under way: it costs what a sudden death costs, mostly less, as nobody waits to be sure. */
 static void test_notice_too_short(void **state) {
 	struct watch watch;
 
@@ -148,7 +148,7 @@ static void test_notice_too_short(void **state) {
 	assert_int_equal(watch.notices, 2);
 	nobody_waited(&watch, 0);
 	for (uint32_t w = 0; w < 4; w += 3)
-		assert_true(watch.worker[w].longest < LEASE);
+		assert_true(watch.worker[w].longest < DETECTION);
 }
 
 /* A worker that is stopped cannot leave in time: the controller does not wait for it any longer than it said. */

@@ -199,7 +199,7 @@ static void run(struct world *w, hd_ns span, bool pushing) {
 			if (actor->joined && !actor->buffers[i / SHARES_JOBS / HOSTS].used)
 				push(actor, &actor->buffers[i / SHARES_JOBS / HOSTS]);
 		}
-		while (hd_sim_step(sim, next))
+		while (hd_sim_advance(sim, next))
 			inspect(w);
 		for (uint32_t job = 0; job < SHARES_JOBS; job++)
 			if (hd_check_failure(w->checks[job]))

@@ -17,8 +17,8 @@
 
 #define SEEDS 40
 /* Worlds that were once wrong. A promoted replica that is killed: workers are back before the controller's word; or one
- * that was cut off falls back to the old server, which has nothing. A server that dies while its replica is not in step
- * yet begins anew, and its first version is the replica's before anybody else has seen it. Steps that the bound lets
+ * that was cut off falls back to the old server, which has nothing. A server that dies before its replica has caught
+ * up begins anew, and its first version is the replica's before anybody else has seen it. Steps that the bound lets
  * wait. A worker whose new life begins at a server that is cut off, and then joins the other one. */
 static const struct {
 	uint64_t seed;
@@ -190,7 +190,7 @@ static void test_comes_back_beside_checkpoints(void **state) {
 		expect(&run, 100);
 		assert_int_equal(run.result.promotions, 1);
 		assert_true(run.kinds[HD_EVENT_SEEDED] >= 2);
-		/* Three quarters of a lease until the server counts as dead; 5 s until a copy counts as stuck. */
+		/* HD_SILENCE_US until the server counts as dead; 5 s until a copy counts as stuck. */
 		assert_true(run.stall < 2 * HD_SECOND);
 	}
 }

@@ -111,7 +111,7 @@ static void test_runtimes(void **state) {
 	}
 }
 
-/* A worker that dies holds the others up for a lease at most. */
+/* A worker that dies holds the others up for the detection time at most. */
 static void test_death(void **state) {
 	struct run all, some;
 
@@ -123,7 +123,7 @@ static void test_death(void **state) {
 	some.scenario.events[0]
 		= (struct hd_scenario_event){.at_s = 2, .worker = 1, .what = HD_DO_KILL};
 	expect(&some, 100);
-	/* Two of four seconds as before, a lease of one at most, and one of three. */
+	/* Two of four seconds as before, the detection time of one at most, and one of three. */
 	assert_true((double)some.result.pushes.steps > 0.6 * (double)all.result.pushes.steps);
 }
 

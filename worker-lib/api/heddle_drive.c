@@ -38,7 +38,7 @@ static void drive(struct heddle *fabric, hd_ns until) {
 
 	/* What the core still knows of has been ended here: it is not to speak of it. */
 	if (fabric->core == HEDDLE_CORE_ALIVE)
-		rc = hd_driver_step(fabric->driver, node, until);
+		rc = hd_driver_poll(fabric->driver, node, until);
 	pthread_mutex_lock(&fabric->lock);
 	if (fabric->core == HEDDLE_CORE_FAILED)
 		bury_core(fabric);

@@ -195,7 +195,7 @@ void worker_reduce_way_closed(
 
 /* A member of a lease that is silent is taken out within it: then the switch itself is not there. */
 static hd_ns stall_span(const struct worker_reduce *r) {
-	return worker_reduce_by_slots(r) ? HD_LEASE_US * HD_US : HD_STALL_US * HD_US;
+	return worker_reduce_by_slots(r) ? HD_DETECTION_US * HD_US : HD_STALL_US * HD_US;
 }
 
 bool worker_reduce_stalls(struct hd_worker *worker, const struct worker_context *ctx) {

@@ -77,7 +77,7 @@ void worker_fail_all(
 /* Lets go of applied pushes, oldest first, until at most this much is kept for the server's restart. */
 void worker_trim_kept(struct hd_worker *worker, const struct worker_context *ctx, uint64_t bytes);
 
-/* --- worker_round.c: federated jobs --------------------------------------------------------- */
+/* --- worker_federated.c: federated jobs --------------------------------------------------------- */
 void worker_on_round(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,

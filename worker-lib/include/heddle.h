@@ -435,7 +435,7 @@ struct heddle_allreduce_options {
  * ones wait. The values go to the aggregators (heddle-aggregator) in shards that fit what each host's link can
  * carry; a job that only does this needs no model (a description without tensors) and no server.
  *
- * A worker that dies is left out of what begins after its lease. When it or an aggregator dies in the middle the
+ * A worker that dies is left out of what begins after 1 s. When it or an aggregator dies in the middle the
  * round is made again without it; FAILED with HEDDLE_REASON_LATE says that others have the sum and
  * this worker cannot get it any more: it must take its state from one of them, and its next call meets their
  * next. A worker that was cut off from the controller, and had a sum that the others then made again without it, hears
@@ -471,7 +471,7 @@ int heddle_allreduce(
 
 /* The workers that take part in the job. One node says it, the controller (where none is configured: the server),
  * and all workers hear the same, a moment after one another. A worker is in it from joining until it has left, or
- * until its lease has ended. */
+ * until it was silent for 1 s. */
 struct heddle_members {
 	size_t size;
 	uint64_t change; /* another number for each different set, growing; 0: nothing said yet */

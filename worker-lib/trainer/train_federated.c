@@ -9,7 +9,7 @@
 #include "hd_number.h"
 #include "heddle_elastic.h"
 #include "heddle_federated.h"
-#include "train_report.h"
+#include "train_summary.h"
 #include "train_waits.h"
 
 #include <errno.h>
@@ -135,7 +135,7 @@ int train_take_federated(void *values, const char *text) {
 struct client {
 	struct train *train;
 	struct heddle *fabric;
-	struct train_report report;
+	struct train_summary summary;
 	uint32_t number, rows; /* which client it is, and how many rows it has */
 	const uint32_t *row;
 	uint32_t *order;
@@ -238,8 +238,8 @@ static bool epoch(struct client *client, const struct heddle_round *round, uint3
 	for (uint32_t at = 0; at < client->rows; at += batch_at(client, at)) {
 		hd_ns begun = hd_compute_now();
 
-		client->report.loss_sum += gradient(client, client->w, at, batch_at(client, at));
-		client->report.steps++;
+		client->summary.loss_sum += gradient(client, client->w, at, batch_at(client, at));
+		client->summary.steps++;
 		(void)heddle_prox_apply(
 			client->w,
 			train->params,
@@ -279,7 +279,7 @@ static void take_result(struct client *client, uint32_t place, hd_ns wait) {
 			&status
 		);
 	(void)heddle_ticket_test(client->ticket[place], &status);
-	train_report_push(&client->report, &status);
+	train_summary_push(&client->summary, &status);
 	heddle_ticket_free(client->ticket[place]);
 	client->ticket[place] = NULL;
 }
@@ -328,16 +328,16 @@ static int work(struct client *client, const struct heddle_round *round) {
 	if (rc < 0)
 		return train_heddle_error("push", rc);
 	client->ticket[place] = ticket;
-	client->report.pushed++;
+	client->summary.pushed++;
 	if (work.gamma >= 0) {
-		client->report.gamma_sum += (double)work.gamma;
-		client->report.gamma_max = fmax(client->report.gamma_max, (double)work.gamma);
-		client->report.gammas++;
+		client->summary.gamma_sum += (double)work.gamma;
+		client->summary.gamma_max = fmax(client->summary.gamma_max, (double)work.gamma);
+		client->summary.gammas++;
 	}
 	/* The owner of the worker count goes by the loss of the model that the round began with. */
 	(void)heddle_report_step(
 		client->fabric,
-		client->report.pushed,
+		client->summary.pushed,
 		work.loss * client->rows,
 		client->rows,
 		seconds
@@ -368,8 +368,8 @@ static int loop(struct client *client) {
 			return train_heddle_error("pull", rc);
 		if (rc != 0 || version != round.version)
 			continue; /* that round is over: the next one comes */
-		client->report.delivered++;
-		client->report.version = HEDDLE_VERSION_COUNTER(version);
+		client->summary.delivered++;
+		client->summary.version = HEDDLE_VERSION_COUNTER(version);
 		status = work(client, &round);
 		rounds++;
 	}
@@ -380,12 +380,12 @@ static int prepare(struct client *client) {
 	struct train *train = client->train;
 	const struct train_options *options = &train->options;
 	int rc = train_deal_clients(
-		train, (uint32_t)client->report.rank, (uint32_t)heddle_world_size(client->fabric)
+		train, (uint32_t)client->summary.rank, (uint32_t)heddle_world_size(client->fabric)
 	);
 
 	if (rc != EX_OK)
 		return rc;
-	client->number = (uint32_t)client->report.rank;
+	client->number = (uint32_t)client->summary.rank;
 	client->row = train->clients.rows + train->clients.start[client->number];
 	client->rows
 		= train->clients.start[client->number + 1] - train->clients.start[client->number];
@@ -414,7 +414,7 @@ static int close_ms(const struct train *train) {
 }
 
 int train_client(struct train *train) {
-	struct client client = {.train = train, .report = {.role = "client"}};
+	struct client client = {.train = train, .summary = {.role = "client"}};
 	struct heddle_options options = HEDDLE_OPTIONS_INIT;
 	int status = EX_OK, rc;
 
@@ -422,7 +422,7 @@ int train_client(struct train *train) {
 	rc = heddle_open(train->spec, &options, &client.fabric);
 	if (rc < 0)
 		return train_heddle_error("fabric", rc);
-	client.report.rank = heddle_rank(client.fabric);
+	client.summary.rank = heddle_rank(client.fabric);
 	status = train_join(train, client.fabric);
 	if (status == EX_OK)
 		status = prepare(&client);
@@ -433,7 +433,7 @@ int train_client(struct train *train) {
 	for (uint32_t i = 0; i < PUSHES_MAX; i++)
 		take_result(&client, i, 0);
 	if (status == EX_OK)
-		status = train_report_write(train, &client.report);
+		status = train_summary_write(train, &client.summary);
 	free(client.order);
 	free(client.w);
 	free(client.grad);

@@ -119,10 +119,10 @@ struct heddle_ticket *train_filter_flush(
 											  NULL;
 }
 
-void train_filter_report(const struct train_filter *filter, struct train_report *report) {
-	report->filter = (struct heddle_filter_stats)HEDDLE_FILTER_STATS_INIT;
+void train_filter_summary(const struct train_filter *filter, struct train_summary *summary) {
+	summary->filter = (struct heddle_filter_stats)HEDDLE_FILTER_STATS_INIT;
 	if (filter->filter)
-		(void)heddle_filter_get_stats(filter->filter, &report->filter);
+		(void)heddle_filter_get_stats(filter->filter, &summary->filter);
 }
 
 /* --- in one process ------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 
 #include "hd_kernels.h"
 #include "heddle_filter.h"
-#include "train_report.h"
+#include "train_summary.h"
 
 struct train_filter {
 	struct heddle_filter *filter; /* NULL: none */
@@ -39,7 +39,7 @@ struct heddle_ticket *train_filter_flush(
 	float *update,
 	uint64_t base
 );
-void train_filter_report(const struct train_filter *filter, struct train_report *report);
+void train_filter_summary(const struct train_filter *filter, struct train_summary *summary);
 
 /* What the server does with what came of an update: sparse where that is smaller, as it travels then. */
 struct train_model {

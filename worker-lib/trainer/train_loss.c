@@ -45,12 +45,12 @@ void train_loss_row(
 	const struct train *train,
 	struct heddle *fabric,
 	uint64_t step,
-	const struct train_report *report
+	const struct train_summary *summary
 ) {
 	const hd_ns now = hd_compute_now();
-	const double loss = report->loss_sum - log->sum;
+	const double loss = summary->loss_sum - log->sum;
 
-	log->sum = report->loss_sum;
+	log->sum = summary->loss_sum;
 	if (!log->file || step <= log->step)
 		return;
 	if (log->step > 0)

@@ -3,7 +3,7 @@
 #ifndef TRAIN_LOSS_H
 #define TRAIN_LOSS_H
 
-#include "train_report.h"
+#include "train_summary.h"
 
 struct train_loss {
 	FILE *file; /* NULL: none is wanted */
@@ -23,7 +23,7 @@ void train_loss_row(
 	const struct train *train,
 	struct heddle *fabric,
 	uint64_t step,
-	const struct train_report *report
+	const struct train_summary *summary
 );
 /* 0, or an exit status: the file could not be written. */
 int train_loss_close(struct train_loss *log, const struct train *train);

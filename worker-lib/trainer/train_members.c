@@ -2,7 +2,7 @@
 /* What a worker makes of who takes part: its rows, its updates' scale, and the time that it has left; what it tells of
  * its steps. */
 #include "heddle_elastic.h"
-#include "train_report.h"
+#include "train_summary.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -93,18 +93,18 @@ int train_follow(struct train *train, struct heddle *fabric, uint64_t *change) {
 void train_report_step(
 	const struct train *train,
 	struct heddle *fabric,
-	struct train_report *report,
+	struct train_summary *summary,
 	double step_ms
 ) {
 	const uint64_t each = train->options.local_steps;
 	/* A batch's loss is the mean of its rows'. Gradients that were thrown away are in it. */
-	const uint64_t samples = (report->steps - report->told_steps) * train->sampler.batch;
-	const double loss = (report->loss_sum - report->told_loss) * train->sampler.batch;
+	const uint64_t samples = (summary->steps - summary->told_steps) * train->sampler.batch;
+	const double loss = (summary->loss_sum - summary->told_loss) * train->sampler.batch;
 
 	/* Refused: a loss that is NaN, which --target and the summary show, too. */
 	(void)heddle_report_step(
-		fabric, (report->steps + each - 1) / each, loss, samples, step_ms * 1e-3
+		fabric, (summary->steps + each - 1) / each, loss, samples, step_ms * 1e-3
 	);
-	report->told_steps = report->steps;
-	report->told_loss = report->loss_sum;
+	summary->told_steps = summary->steps;
+	summary->told_loss = summary->loss_sum;
 }

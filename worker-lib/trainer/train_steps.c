@@ -79,7 +79,7 @@ void train_steps_fini(struct train_steps *steps) {
 	*steps = (struct train_steps){0};
 }
 
-int train_gradient(struct train *train, float *grad, struct train_report *report) {
+int train_gradient(struct train *train, float *grad, struct train_summary *summary) {
 	struct hd_sampler *sampler = &train->sampler;
 	char error[HD_TEXT_BYTES_MAX];
 	hd_ns begun = hd_compute_now();
@@ -87,7 +87,7 @@ int train_gradient(struct train *train, float *grad, struct train_report *report
 
 	hd_sampler_next(sampler);
 	if (hd_model_by_row(train->model))
-		report->loss_sum += hd_model_gradient_rows(
+		summary->loss_sum += hd_model_gradient_rows(
 			train->model,
 			train->params,
 			&train->train,
@@ -96,10 +96,10 @@ int train_gradient(struct train *train, float *grad, struct train_report *report
 			grad
 		);
 	else
-		report->loss_sum += hd_model_gradient(
+		summary->loss_sum += hd_model_gradient(
 			train->model, train->params, sampler->x, sampler->y, sampler->batch, grad
 		);
-	report->steps++;
+	summary->steps++;
 	rc = hd_compute_pad(&train->compute, begun, error, sizeof error);
 	return rc == -EINVAL ? train_fail(EX_DATAERR, "%s", error) : EX_OK;
 }
@@ -107,15 +107,15 @@ int train_gradient(struct train *train, float *grad, struct train_report *report
 /* Steps of this worker's own, of which the sum of the gradients is pushed. The server's step with the mean of such
  * sums makes its model the mean of the workers' (model averaging: Jiang et al., SIGMOD 2021, 3.2). */
 static int
-average(struct train_steps *steps, struct train *train, float *update, struct train_report *report
+average(struct train_steps *steps, struct train *train, float *update, struct train_summary *summary
 ) {
 	const float *last = update;
-	int rc = train_gradient(train, update, report);
+	int rc = train_gradient(train, update, summary);
 
 	for (uint32_t i = 1; rc == EX_OK && i < train->options.local_steps; i++) {
 		for (uint64_t k = 0; k < train->values; k++)
 			train->params[k] -= train->options.rate * last[k];
-		rc = train_gradient(train, steps->grad, report);
+		rc = train_gradient(train, steps->grad, summary);
 		hd_add_f32(update, steps->grad, train->values);
 		last = steps->grad;
 	}
@@ -124,7 +124,8 @@ average(struct train_steps *steps, struct train *train, float *update, struct tr
 
 /* Those of hd_admm.h. */
 static int
-agree(struct train_steps *steps, struct train *train, float *update, struct train_report *report) {
+agree(struct train_steps *steps, struct train *train, float *update, struct train_summary *summary
+) {
 	struct hd_admm *admm = &steps->admm;
 	int rc = EX_OK;
 
@@ -132,7 +133,7 @@ agree(struct train_steps *steps, struct train *train, float *update, struct trai
 	steps->applied = false;
 	for (uint32_t i = 0; rc == EX_OK && i < train->options.local_steps; i++) {
 		memcpy(train->params, admm->x, train->values * sizeof(float));
-		rc = train_gradient(train, steps->grad, report);
+		rc = train_gradient(train, steps->grad, summary);
 		hd_admm_step(admm, steps->grad);
 	}
 	hd_admm_update(admm, update);
@@ -143,15 +144,15 @@ int train_steps_compute(
 	struct train_steps *steps,
 	struct train *train,
 	float *update,
-	struct train_report *report
+	struct train_summary *summary
 ) {
 	int rc;
 
 	if (!steps->grad)
-		return train_gradient(train, update, report);
+		return train_gradient(train, update, summary);
 	memcpy(steps->kept, train->params, train->values * sizeof(float));
-	rc = steps->admm.values > 0 ? agree(steps, train, update, report) :
-				      average(steps, train, update, report);
+	rc = steps->admm.values > 0 ? agree(steps, train, update, summary) :
+				      average(steps, train, update, summary);
 	memcpy(train->params, steps->kept, train->values * sizeof(float));
 	return rc;
 }

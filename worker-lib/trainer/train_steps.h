@@ -5,7 +5,7 @@
 #define TRAIN_STEPS_H
 
 #include "hd_admm.h"
-#include "train_report.h"
+#include "train_summary.h"
 
 struct train_steps {
 	float *grad,
@@ -17,12 +17,12 @@ struct train_steps {
 /* Each returns an exit status. */
 int train_steps_init(struct train_steps *steps, const struct train *train);
 void train_steps_fini(struct train_steps *steps);
-/* The update to push, from the model that lies in train->params, which stays. Counts gradients in report. */
+/* The update to push, from the model that lies in train->params, which stays. Counts gradients in summary. */
 int train_steps_compute(
 	struct train_steps *steps,
 	struct train *train,
 	float *update,
-	struct train_report *report
+	struct train_summary *summary
 );
 /* What became of it. */
 void train_steps_end(struct train_steps *steps, const struct heddle_status *status);
@@ -30,6 +30,6 @@ void train_steps_end(struct train_steps *steps, const struct heddle_status *stat
 float train_steps_scale(const struct train_steps *steps, const struct train *train);
 
 /* One minibatch's gradient at train->params, padded to --compute-ms. An exit status. */
-int train_gradient(struct train *train, float *grad, struct train_report *report);
+int train_gradient(struct train *train, float *grad, struct train_summary *summary);
 
 #endif

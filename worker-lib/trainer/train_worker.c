@@ -10,9 +10,9 @@
 #include "hd_kernels.h"
 #include "train_filter.h"
 #include "train_loss.h"
-#include "train_report.h"
 #include "train_sparse.h"
 #include "train_steps.h"
+#include "train_summary.h"
 #include "train_waits.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@
 
 struct worker {
 	struct train *train;
-	struct train_report report;
+	struct train_summary summary;
 	struct heddle *fabric;
 	uint64_t version; /* of params; 0: none yet */
 	float *grad[PUSHES_MAX];
@@ -87,7 +87,7 @@ step(struct train *train,
 
 int train_local(struct train *train) {
 	const struct train_options *options = &train->options;
-	struct train_report report = {.role = "local"};
+	struct train_summary summary = {.role = "local"};
 	struct train_sparse sparse = {0};
 	struct train_filter filter = {0};
 	struct train_loss loss = {0};
@@ -115,22 +115,22 @@ int train_local(struct train *train) {
 		status = train_loss_open(&loss, train, 0);
 	if (status == EX_OK && server.params)
 		memcpy(server.params, train->params, train->values * sizeof(float));
-	while (status == EX_OK && !train_enough(train, report.steps)) {
-		status = train_gradient(train, grad, &report);
-		train_loss_row(&loss, train, NULL, report.steps, &report);
+	while (status == EX_OK && !train_enough(train, summary.steps)) {
+		status = train_gradient(train, grad, &summary);
+		train_loss_row(&loss, train, NULL, summary.steps, &summary);
 		if (filter.filter)
-			train_filter_local(&filter, train, &server, grad, report.steps);
+			train_filter_local(&filter, train, &server, grad, summary.steps);
 		else
 			step(train, momentum, grad, half, &sparse);
 	}
 	if (status == EX_OK && filter.filter)
 		train_filter_local_flush(&filter, train, &server);
-	train_filter_report(&filter, &report);
+	train_filter_summary(&filter, &summary);
 	if (train_loss_close(&loss, train) != EX_OK && status == EX_OK)
 		status = EX_IOERR;
-	report.version = report.steps;
+	summary.version = summary.steps;
 	if (status == EX_OK)
-		status = train_report_write(train, &report);
+		status = train_summary_write(train, &summary);
 	hd_sampler_fini(&train->sampler);
 	train_filter_fini(&filter);
 	train_sparse_fini(&sparse);
@@ -155,7 +155,7 @@ static bool wait_for(
 
 		if (rc != -ETIMEDOUT)
 			return rc == 0;
-		if (train_enough(worker->train, worker->report.steps)
+		if (train_enough(worker->train, worker->summary.steps)
 		    || train_no_time(worker->fabric, 0))
 			return false;
 	}
@@ -165,7 +165,7 @@ static void take_result(struct worker *worker, uint32_t slot) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 
 	(void)heddle_ticket_test(worker->ticket[slot], &status);
-	train_report_push(&worker->report, &status);
+	train_summary_push(&worker->summary, &status);
 	/* Of one that failed because its machine goes nobody knows whether it is in the model. */
 	if (worker->filter.filter && status.state != HEDDLE_APPLIED
 	    && status.reason != HEDDLE_REASON_PREEMPTED)
@@ -229,19 +229,19 @@ static int pull(struct worker *worker) {
 		rc = 1;
 	} else if (status.state == HEDDLE_APPLIED) {
 		worker->version = status.version;
-		worker->report.delivered++;
+		worker->summary.delivered++;
 		if (worker->filter.filter)
 			(void)heddle_filter_reapply(worker->filter.filter, worker->train->params);
 		if (status.granted)
-			worker->report.granted_bytes += status.bytes;
+			worker->summary.granted_bytes += status.bytes;
 		else
-			worker->report.direct_bytes += status.bytes;
+			worker->summary.direct_bytes += status.bytes;
 	} else if (status.reason == HEDDLE_REASON_NOT_MODIFIED) {
-		worker->report.not_modified++;
+		worker->summary.not_modified++;
 	} else {
 		/* What lies there may be half of another version. */
 		worker->version = 0;
-		worker->report.pulls_failed++;
+		worker->summary.pulls_failed++;
 		rc = status.reason == HEDDLE_REASON_NO_MEMORY && worker->train->options.memory_mb ?
 			-ENOMEM :
 			-EAGAIN;
@@ -251,19 +251,19 @@ static int pull(struct worker *worker) {
 }
 
 static void progress(struct worker *worker) {
-	const struct train_report *report = &worker->report;
+	const struct train_summary *summary = &worker->summary;
 	hd_ns now = hd_compute_now();
 
 	if (worker->train->options.quiet || now < worker->printed + PROGRESS_NS)
 		return;
 	worker->printed = now;
 	train_log_progress(&(struct train_progress){
-		.steps = report->steps,
+		.steps = summary->steps,
 		.version = HEDDLE_VERSION_COUNTER(worker->version),
-		.loss = report->steps ? report->loss_sum / (double)report->steps : 0.0,
-		.applied = report->applied,
-		.dropped = report->dropped,
-		.delay_mean = report->delay_mean,
+		.loss = summary->steps ? summary->loss_sum / (double)summary->steps : 0.0,
+		.applied = summary->applied,
+		.dropped = summary->dropped,
+		.delay_mean = summary->delay_mean,
 	});
 }
 
@@ -271,7 +271,7 @@ static void progress(struct worker *worker) {
 static uint64_t updates_made(const struct worker *worker) {
 	uint64_t each = worker->train->options.local_steps;
 
-	return (worker->report.steps + each - 1) / each;
+	return (worker->summary.steps + each - 1) / each;
 }
 
 static int
@@ -319,7 +319,7 @@ static int push(struct worker *worker, uint32_t slot) {
 	rc = begin_push(worker, slot, &lend);
 	if (rc != 0)
 		return rc < 0 ? rc : 0; /* nothing is significant */
-	worker->report.pushed++;
+	worker->summary.pushed++;
 	if (worker->train->options.synchronous
 	    && wait_for(worker, worker->ticket[slot], HEDDLE_WAIT_RELEASED, &status))
 		take_result(worker, slot);
@@ -328,9 +328,9 @@ static int push(struct worker *worker, uint32_t slot) {
 
 /* After every Nth pull, whether it brought something newer or not. */
 static int evaluate(struct worker *worker) {
-	const struct train_report *report = &worker->report;
+	const struct train_summary *summary = &worker->summary;
 	uint32_t every = worker->train->options.eval_every;
-	uint64_t pulls = report->delivered + report->not_modified;
+	uint64_t pulls = summary->delivered + summary->not_modified;
 
 	if (every == 0 || (pulls - 1) % every != 0)
 		return EX_OK;
@@ -341,7 +341,7 @@ static int evaluate(struct worker *worker) {
 
 /* In a step of the first N updates a worker goes on at the same version until the step has ended. */
 static bool computes_on(const struct worker *worker) {
-	return worker->train->options.sync == HD_SYNC_N_BATCH && worker->report.delivered > 0
+	return worker->train->options.sync == HD_SYNC_N_BATCH && worker->summary.delivered > 0
 		&& !heddle_superseded(worker->fabric, worker->version);
 }
 
@@ -360,7 +360,7 @@ static uint64_t step_of(const struct worker *worker) {
 static int loop(struct worker *worker) {
 	struct train *train = worker->train;
 
-	while (!train_enough(train, worker->report.steps)) {
+	while (!train_enough(train, worker->summary.steps)) {
 		hd_ns begun = hd_compute_now();
 		uint32_t slot;
 		int rc;
@@ -388,17 +388,17 @@ static int loop(struct worker *worker) {
 		if (rc != EX_OK)
 			return rc;
 		train_filter_follow(&worker->filter, train, worker->fabric);
-		rc = train_steps_compute(&worker->own, train, worker->grad[slot], &worker->report);
+		rc = train_steps_compute(&worker->own, train, worker->grad[slot], &worker->summary);
 		if (rc != EX_OK)
 			return rc;
 		train_loss_row(
-			&worker->loss, train, worker->fabric, step_of(worker), &worker->report
+			&worker->loss, train, worker->fabric, step_of(worker), &worker->summary
 		);
 		if (train_stop)
 			break;
 		if (heddle_superseded(worker->fabric, worker->version))
 			continue; /* its step has ended */
-		if (train_last_step(train, worker->report.steps, worker->step_ms))
+		if (train_last_step(train, worker->summary.steps, worker->step_ms))
 			train_filter_end(&worker->filter, train, worker->fabric);
 		rc = push(worker, slot);
 		worker->step_ms = (double)(hd_compute_now() - begun) * 1e-6;
@@ -406,7 +406,7 @@ static int loop(struct worker *worker) {
 			break;
 		if (rc < 0)
 			return train_heddle_error("push", rc);
-		train_report_step(train, worker->fabric, &worker->report, worker->step_ms);
+		train_report_step(train, worker->fabric, &worker->summary, worker->step_ms);
 		progress(worker);
 	}
 	return EX_OK;
@@ -447,7 +447,7 @@ static void flush(struct worker *worker, hd_ns until) {
 		);
 		if (!*worker->ticket)
 			return;
-		worker->report.pushed++;
+		worker->summary.pushed++;
 		end_pushes(worker, until);
 	}
 }
@@ -459,7 +459,7 @@ static bool all_ended(const struct worker *worker) {
 	return true;
 }
 
-/* What is under way ends, within a limit, and what is held goes; then the final model, for the report. */
+/* What is under way ends, within a limit, and what is held goes; then the final model, for the summary. */
 static void drain(struct worker *worker) {
 	hd_ns until = hd_compute_now() + (train_stop ? STOP_MS : DRAIN_MS) * HD_MS;
 	struct heddle_stats stats = HEDDLE_STATS_INIT;
@@ -472,11 +472,11 @@ static void drain(struct worker *worker) {
 	if (!train_stop && all_ended(worker) && heddle_time_left_ms(worker->fabric) < 0
 	    && train_pull(worker->fabric, worker->train->params, NULL, 2000, &version) == 0)
 		worker->version = version;
-	train_filter_report(&worker->filter, &worker->report);
+	train_filter_summary(&worker->filter, &worker->summary);
 	(void)heddle_get_stats(worker->fabric, &stats);
-	worker->report.asked_again = stats.asked_again;
-	worker->report.fallbacks = stats.fallbacks;
-	worker->report.preempted = heddle_time_left_ms(worker->fabric) >= 0;
+	worker->summary.asked_again = stats.asked_again;
+	worker->summary.fallbacks = stats.fallbacks;
+	worker->summary.preempted = heddle_time_left_ms(worker->fabric) >= 0;
 }
 
 static int begin(struct worker *worker) {
@@ -493,14 +493,14 @@ static int begin(struct worker *worker) {
 	if (rc < 0)
 		return train_heddle_error("fabric", rc);
 	train_notice_to(worker->fabric, options->grace);
-	worker->report.rank = heddle_rank(worker->fabric);
+	worker->summary.rank = heddle_rank(worker->fabric);
 	rc = train_join(train, worker->fabric);
 	if (rc != EX_OK)
 		return rc;
 	rc = hd_sampler_init(
 		&train->sampler,
 		&train->train,
-		(uint32_t)worker->report.rank,
+		(uint32_t)worker->summary.rank,
 		(uint32_t)heddle_world_size(worker->fabric),
 		options->batch,
 		options->seed
@@ -524,13 +524,13 @@ static int begin(struct worker *worker) {
 }
 
 int train_worker(struct train *train) {
-	struct worker worker = {.train = train, .report = {.role = "worker"}};
+	struct worker worker = {.train = train, .summary = {.role = "worker"}};
 	int status, rc;
 
 	memset(train->params, 0, train->values * sizeof(float));
 	status = begin(&worker);
 	if (status == EX_OK) {
-		status = train_loss_open(&worker.loss, train, (int)worker.report.rank);
+		status = train_loss_open(&worker.loss, train, (int)worker.summary.rank);
 		if (status == EX_OK)
 			status = loop(&worker);
 		drain(&worker);
@@ -549,9 +549,9 @@ int train_worker(struct train *train) {
 	}
 	train_filter_fini(&worker.filter);
 	train_steps_fini(&worker.own);
-	worker.report.version = HEDDLE_VERSION_COUNTER(worker.version);
+	worker.summary.version = HEDDLE_VERSION_COUNTER(worker.version);
 	if (status == EX_OK)
-		status = train_report_write(train, &worker.report);
+		status = train_summary_write(train, &worker.summary);
 	hd_sampler_fini(&train->sampler);
 	return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduces and the network view. While one is under way its hosts' links are not idle: no trains cross them, and
+ * All-reduces and the network view. While one is under way its hosts' links are not idle: no probes cross them, and
  * samples of others wait for it. Of its transfers those tell who received them:
  *
  *     worker --values--> aggregator   REPORT       aggregator --sum--> worker   REPORT
@@ -28,7 +28,7 @@ static void add_links(struct hd_controller *c, struct ctl_reduce *r, const struc
 void ctl_reduce_occupy(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r) {
 	r->links = calloc((size_t)2 * (r->count[CTL_PART_TOLD] + r->shard_count), sizeof *r->links);
 	if (!r->links)
-		return; /* trains among it say less than is there: no harm beyond that */
+		return; /* probes among it say less than is there: no harm beyond that */
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
 		if (r->part[i] == CTL_PART_TOLD)
 			add_links(c, r, job->workers[i]);

@@ -14,9 +14,9 @@ static inline bool ctl_transfer_is_open(const struct ctl_transfer *t) {
 	return t->state != CTL_PENDING;
 }
 
-/* Who is silent for this long is gone: a share of the lease, as nodes take it too. */
+/* Who is silent for this long is gone: a share of the detection time, as nodes take it too. */
 static inline hd_ns ctl_silence(const struct hd_controller *c) {
-	return (uint64_t)c->config.lease_us * HD_SILENCE_US / HD_LEASE_US * HD_US;
+	return (uint64_t)c->config.detection_us * HD_SILENCE_US / HD_DETECTION_US * HD_US;
 }
 
 /* As shells say it; what aggregators are sent is told apart elsewhere. */
@@ -183,7 +183,7 @@ double ctl_urgency(const struct hd_controller *c, const struct ctl_transfer *tra
 /* What the planner is told that it has waited, in s: what the server waits for goes ahead, and what could not go
  * later. */
 double ctl_waited(const struct hd_controller *c, const struct ctl_transfer *transfer);
-/* By all rounds of planning. */
+/* By all planning passes. */
 uint64_t ctl_drops(const struct hd_controller *c);
 /* Seconds until the worker's machine is taken away; INFINITY: no notice of it. */
 double ctl_time_left(const struct hd_controller *c, const struct ctl_node *node);

@@ -5,7 +5,7 @@
  *   core/             hd_controller.c: packets and timers in, dispatch, what every call ends with; the shell's tables
  *   commands/ state/  what operators change; what outlives this controller
  *   core/registry/    nodes, jobs, who serves what, how jobs end
- *   transfer/         requests, planning rounds, credits, reports, how transfers end
+ *   transfer/         requests, planning passes, credits, reports, how transfers end
  *   allreduce/ group/ all-reduces; transfers that go over an aggregator
  *   slots/ replica/   leases of a switch's slots; copies that go to replicas
  *   allreduce/base/   the table of all-reduces, their shards
@@ -13,8 +13,8 @@
  *   estimate/ elastic/ what links carry; how many workers a job should have
  *   core/base/        words to nodes, lookups, the table of groups
  *
- *   REQUEST --> pending --(round)--> open (granted) --(REPORT, VOID, lease)--> past
- *                  \--(round)--> DROP
+ *   REQUEST --> pending --(pass)---> open (granted) --(REPORT, VOID, gone)--> past
+ *                  \--(pass)---> DROP
  */
 #ifndef CTL_CORE_H
 #define CTL_CORE_H
@@ -44,7 +44,7 @@ struct ctl_kept {
 	char log_level[16];
 };
 
-/* The planner's input and what belongs to it, kept from round to round. */
+/* The planner's input and what belongs to it, kept from pass to pass. */
 struct ctl_scratch {
 	uint32_t item_capacity, busy_capacity, link_capacity;
 	struct hd_plan_item *items;
@@ -67,13 +67,13 @@ struct ctl_scratch {
 	bool tenant_turns[HD_JOBS_MAX]; /* it has pushes under way, and nothing pending */
 	uint32_t room[HD_JOBS_MAX]; /* updates that a job's synchronous step may still be sent */
 	uint32_t job_last[HD_JOBS_MAX]; /* last entry of a job that is granted */
-	struct hd_plan_input input; /* of the latest round */
+	struct hd_plan_input input; /* of the latest pass */
 	hd_ns planned_at;
 	double covers_s; /* the latest plan: until all of it is committed */
 	/* The latest plan, for the shell; item_transfer is NULL for what has ended since. */
 	const struct hd_plan_entry *entries;
 	uint32_t entry_count;
-	uint64_t round; /* counts the inputs */
+	uint64_t pass; /* counts the inputs */
 };
 
 struct hd_controller {

@@ -58,15 +58,15 @@
 	  "commits",                                                                               \
 	  "lost by restarts of servers: reported once, not in the checkpoint")                     \
 	C(restored, "transfers", "open transfers learnt from servers after a restart")             \
-	C(plans, "rounds", "planning rounds")                                                      \
-	C(plan_items, "requests", "requests planned, all rounds together")                         \
-	C(plan_errors, "rounds", "rounds that the planner refused")                                \
+	C(plans, "rounds", "planning passes")                                                      \
+	C(plan_items, "requests", "requests planned, all passes together")                         \
+	C(plan_errors, "rounds", "passes that the planner refused")                                \
 	C(overruns, "transfers", "transfers later than their reservation")                         \
 	C(replaced, "reservations", "moved in the books: late, early, or a lower estimate")        \
 	C(samples, "samples", "completed transfers fed to the estimate")                           \
 	C(probes, "trains", "packet trains asked for")                                             \
 	C(probed, "trains", "of these, reported")                                                  \
-	C(loads, "messages", "reports of link monitors taken")                                     \
+	C(loads, "messages", "LOADs of link monitors taken")                                       \
 	C(shows, "messages", "tables asked for by shells")                                         \
 	C(commands, "messages", "commands of operators: set, pause, drain, evict")                 \
 	C(commands_refused, "messages", "of these, wrong: nothing was changed")                    \

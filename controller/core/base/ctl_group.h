@@ -90,7 +90,7 @@ struct ctl_group_past {
 
 struct hd_controller;
 
-/* What grouping needs besides the planner's scratch, and what it found in the latest round. */
+/* What grouping needs besides the planner's scratch, and what it found in the latest pass. */
 struct ctl_grouping {
 	struct hd_plan_grouper *grouper;
 	uint32_t aggregator_count;

@@ -24,7 +24,7 @@
 #define CTL_SETTLE_NS (100 * HD_MS) /* how long a server that registered may take to say STATE */
 #define CTL_HORIZON_NS (2 * HD_MS) /* least look-ahead of grants */
 #define CTL_REPLAN_MAX_NS (50 * HD_MS) /* the longest time that pending requests go unplanned */
-#define CTL_ITEM_NS (4 * HD_US) /* a round's cost for each item, twice over: spaces the rounds */
+#define CTL_ITEM_NS (4 * HD_US) /* a pass's cost for each item, twice over: spaces the passes */
 #define CTL_EAGER_PENDING_MAX 64 /* an idle path plans at once only below this many pending */
 #define CTL_STUCK_NS (10 * HD_SECOND) /* a granted transfer is void when it is this late ... */
 #define CTL_STUCK_FACTOR 64 /* ... and this many times its planned duration */

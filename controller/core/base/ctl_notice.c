@@ -5,7 +5,7 @@
  *   NOTICE --> what it pushes goes first among its job's, by whoever goes first; directly, as a sum waits for others
  *          --> what cannot arrive in time any more is dropped (preempted): its round would only be in the way
  *   LEAVE  --> it flushed and left, as any worker does
- *   its time is over --> it is gone: nobody waits for a lease to end
+ *   its time is over --> it is gone: nobody waits until it counts as silent
  */
 #include "ctl_base.h"
 

@@ -7,7 +7,7 @@
 #include "hd_node.h"
 #include "hd_plan.h"
 
-#define CTL_PROBES_KEPT 32 /* trains under way */
+#define CTL_PROBES_KEPT 32 /* probes under way */
 
 struct hd_controller;
 struct hd_session;
@@ -38,10 +38,10 @@ struct ctl_link_slots {
 	struct ctl_try tries[CTL_TRIES];
 };
 
-/* Trains on one link. */
+/* Probes on one link. */
 struct ctl_link_probe {
 	hd_ns used; /* when a transfer last wanted or left the link; 0: never */
-	hd_ns probed; /* when a train last crossed it */
+	hd_ns probed; /* when a probe last crossed it */
 	/* As a part of all-reduces that is believed to be slow (ctl_shards.c). */
 	double tried; /* bytes/s that it was believed to carry when it was last taken to be wider; 0: it is not */
 	hd_ns try_at; /* when that is done again; 0: it is not slow */
@@ -52,7 +52,7 @@ struct ctl_link_probe {
 	uint8_t again; /* enum hd_view_word */
 };
 
-/* A train that was asked for. */
+/* A probe that was asked for. */
 struct ctl_probe {
 	uint64_t token; /* 0: reported */
 	const struct hd_session *receiver;

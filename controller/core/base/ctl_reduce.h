@@ -31,7 +31,7 @@ enum ctl_part {
 	CTL_PART_VOID, /* was under way when the round failed: asks again, unless it has its sum */
 	CTL_PART_ASKED,
 	CTL_PART_TOLD, /* under way */
-	CTL_PART_GONE, /* the same, but its lease has ended: it may have its sum, or get it */
+	CTL_PART_GONE, /* the same, but it is gone: it may have its sum, or get it */
 	CTL_PART_DONE
 };
 

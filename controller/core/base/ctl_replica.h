@@ -2,8 +2,8 @@
 /*
  * Private to controller/: a job's replica, and the copies of updates that go to it.
  *
- *   job READY, a node of the other kind --KEEP--> server --FOLLOW(in step)--> the node may be promoted
- *   the server is gone: in step --SERVE--> its node is the server;  not in step: the job waits for the server's host
+ *   job READY, a node of the other kind --KEEP--> server --FOLLOW(caught up)--> the node may be promoted
+ *   the server is gone: caught up --SERVE--> its node is the server;  not yet: the job waits for the server's host
  *   it is back, --STATE--> with as much as the replica holds --SERVE--> server, which begins
  *                          with less --SERVE--> the replica's node is the server, --RETIRE--> the one that was
  *   the replica is gone: --ALONE--> server
@@ -22,7 +22,7 @@
 #define CTL_REPLICA_SUMS_MAX                                                                       \
 	4 /* on their way to a replica: what it is further behind, a state brings; */
 #define CTL_REPLICA_STREAMS_MAX                                                                    \
-	12 /* by a switch: in step with the server, and nobody keeps a sum; it takes 16 (REP_SUMS_MAX) */
+	12 /* by a switch: as they come, and nobody keeps a sum; it takes 16 (REP_SUMS_MAX) */
 #define CTL_REPLICA_SHARE                                                                          \
 	0.25 /* of the way's estimate, at least, for what training goes on beside */
 
@@ -36,11 +36,11 @@ struct hd_sink;
 struct ctl_replica {
 	struct ctl_node *node; /* NULL: none */
 	uint64_t generation; /* of this assignment */
-	bool in_step; /* it may be promoted */
+	bool caught_up; /* it may be promoted */
 	bool held; /* the server's commits wait for it: copies go ahead */
 	uint8_t state; /* enum hd_follow_state */
 	hd_version version; /* that it has */
-	/* Who is known to have a version, in step or not, also when the job has no server; NULL: nobody. */
+	/* Who is known to have a version, caught up or not, also when the job has no server; NULL: nobody. */
 	struct ctl_node *holder;
 	hd_version holds;
 	uint32_t behind; /* commits */

@@ -44,8 +44,8 @@ struct ctl_transfer {
 	hd_ns asked;
 	uint8_t path_count; /* 0: not known yet (no server, or rebuilt before its worker came) */
 	uint32_t path[HD_PLAN_PATH_MAX];
-	uint32_t item; /* its place in the input of round `item_round` */
-	uint64_t item_round;
+	uint32_t item; /* its place in the input of pass `item_pass` */
+	uint64_t item_pass;
 	/* from the grant on */
 	uint64_t token, position, after;
 	uint64_t planned; /* version counter that its commit should make */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The controller core: registration with leases, the network view, planning, grants, the shell's
+ * The controller core: registration, the network view, planning, grants, the shell's
  * tables. See docs/architecture.md for the life of an update.
  */
 #ifndef HD_CONTROLLER_H
@@ -46,7 +46,7 @@ struct hd_controller_config {
 	struct hd_topology *topology; /* taken over */
 	double initial_bps; /* capacity assumed before the first sample; 0: 1 Gbit/s */
 	uint32_t interval_us; /* 0: HD_BATCH_INTERVAL_US */
-	uint32_t lease_us; /* 0: HD_LEASE_US */
+	uint32_t detection_us; /* 0: HD_DETECTION_US */
 	uint32_t horizon_us; /* grants are given to transfers that start within this; 0: adaptive */
 	uint64_t job_idle_us; /* nobody in a job for so long: it has ended; 0: HD_JOB_IDLE_US */
 	uint32_t replicate_every; /* replicas get a state every so many commits; 0: every update */
@@ -108,7 +108,7 @@ void hd_controller_stats(const struct hd_controller *controller, struct hd_stats
 /* For invariant checkers: the sum of the reservations on a link at a time, and the estimate that they
  * were planned with (0 before the first plan). Links are those of the topology, each one higher: link
  * 0 is "local", for transfers between two nodes on one host. The same numbers stand in ESTIMATE
- * events. Reservations are brought up to date in each planning round (ctl_book.c). */
+ * events. Reservations are brought up to date in each planning pass (ctl_book.c). */
 uint32_t hd_controller_link_count(const struct hd_controller *controller);
 const char *hd_controller_link_name(const struct hd_controller *controller, uint32_t link);
 /* Who serves the job; none: nobody. */

@@ -88,7 +88,7 @@ void ctl_say_registered(
 	struct hd_msg_registered *m = &message.registered;
 
 	m->epoch = c->config.epoch;
-	m->lease_us = c->config.lease_us;
+	m->lease_us = c->config.detection_us;
 	m->interval_us = c->config.interval_us;
 	m->scheduled = !c->config.unscheduled;
 	if (job) {

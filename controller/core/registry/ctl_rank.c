@@ -4,8 +4,8 @@
  * must wait, as the older one may be well:
  *
  *   REGISTER of a rank whose worker lives elsewhere --> REFUSE rank-held, asked again
- *   the older one left, its lease ended, or it had notice that it must leave --> the rank is the newcomer's
- *   it is still there after RANK_WAIT_LEASES --> REFUSE for good: somebody made a mistake
+ *   the older one left, its session ended, or it had notice that it must leave --> the rank is the newcomer's
+ *   it is still there after RANK_WAIT_TIMES --> REFUSE for good: somebody made a mistake
  *
  * Hosts are told apart by the address of the session, which nobody can forge who is not on the path to it.
  */
@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-#define RANK_WAIT_LEASES UINT64_C(2)
+#define RANK_WAIT_TIMES UINT64_C(2)
 
 static bool is_living_elsewhere(const struct ctl_node *older, const struct ctl_node *newer) {
 	return older && older != newer && !older->doomed && !older->preempted_at
@@ -38,7 +38,7 @@ bool ctl_rank_is_held(
 	}
 	if (!node->rank_refused)
 		node->rank_refused = c->now;
-	until = hd_ns_add(node->rank_refused, RANK_WAIT_LEASES * c->config.lease_us * HD_US);
+	until = hd_ns_add(node->rank_refused, RANK_WAIT_TIMES * c->config.detection_us * HD_US);
 	message.refuse.reason = c->now < until ? HD_REASON_RANK_HELD : HD_REASON_REFUSED;
 	message.refuse.job = m->job;
 	(void)snprintf(

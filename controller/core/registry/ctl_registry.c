@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is there. A session is a lease: the node is gone when its session is. */
+/* Who is there: a node is registered for as long as its session lives. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_possible.h"

@@ -102,7 +102,7 @@ void ctl_replica_follow(
 	const struct hd_msg_follow *message,
 	struct hd_sink *sink
 );
-/* The job's server is gone: its replica takes its place. False: there is none in step. */
+/* The job's server is gone: its replica takes its place. False: none has caught up. */
 bool ctl_replica_promote(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
 /* A node has begun the job with this version, and has not heard yet that it may. True: another one holds more, and is
  * the server now. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Who takes part in a job, said to all that do and to its server: ROSTER. A worker is in it from its REGISTER to its
- * LEAVE or the end of its lease; changes that come together are said together.
+ * LEAVE or the end of its session; changes that come together are said together.
  *
  *   change --> due --(HD_ROSTER_US after the last word, and longer the more hear it)--> said, if it differs from that
  *

@@ -107,7 +107,7 @@ static bool can_serve(const struct ctl_node *node) {
 }
 
 bool ctl_replica_promote(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
-	if (!can_serve(job->replica.node) || !job->replica.in_step)
+	if (!can_serve(job->replica.node) || !job->replica.caught_up)
 		return false;
 	promote(c, job, job->replica.node, sink);
 	return true;

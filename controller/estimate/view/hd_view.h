@@ -94,13 +94,13 @@ enum hd_view_word hd_view_probe(struct hd_view *view, const struct hd_view_probe
 /* When a link was last seen to be the limit of something, or a probe measured it; 0: never. */
 hd_ns hd_view_proven(const struct hd_view *view, uint32_t link);
 
-/* Takes a monitor's report; an older one than the newest, or nonsense, is ignored. */
+/* Takes a monitor's LOAD; an older one than the newest, or nonsense, is ignored. */
 void hd_view_load(struct hd_view *view, uint32_t link, const struct hd_view_load *load);
 /* Whether a monitor has reported of the link lately. */
 bool hd_view_is_watched(const struct hd_view *view, uint32_t link, hd_ns now);
-/* False while a report that is soon to come will tell more about what passed the link up to `at`. */
+/* False while a LOAD that is soon to come will tell more about what passed the link up to `at`. */
 bool hd_view_covers(const struct hd_view *view, uint32_t link, hd_ns at, hd_ns now);
-/* Mean of what others had on a link while ours flowed in [from, to), as far as reports cover that; else 0. */
+/* Mean of what others had on a link while ours flowed in [from, to), as far as LOADs cover that; else 0. */
 double hd_view_others_bps(const struct hd_view *view, uint32_t link, hd_ns from, hd_ns to);
 /* What a link gives us at a weight of so many flows: the max-min share beside the others that were reported
  * in the last 1.5 s, or the whole estimate where nobody reports. */

@@ -5,14 +5,14 @@
 
 #include "hd_view.h"
 
-#define HD_VIEW_LOADS_KEPT 32 /* newest reports of one link: 3 s at ten a second */
+#define HD_VIEW_LOADS_KEPT 32 /* newest LOADs of one link: 3 s at ten a second */
 
 struct hd_view_loads {
 	uint64_t count; /* all that came */
 	struct hd_view_load ring[HD_VIEW_LOADS_KEPT];
 };
 
-/* The link's reports; NULL when it has none (make: when there is no memory or no such link). */
+/* The link's LOADs; NULL when it has none (make: when there is no memory or no such link). */
 struct hd_view_loads *hd_view_loads(struct hd_view *view, uint32_t link, bool make);
 /* The most that passed the link in any interval that touches [from, to); < 0: nobody counts there. */
 double hd_view_total_bps(const struct hd_view *view, uint32_t link, hd_ns from, hd_ns to);

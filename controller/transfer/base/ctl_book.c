@@ -2,7 +2,7 @@
 /*
  * The books: what of each link is promised from now on.
  *
- * A grant's segments are a plan; the network does as it can. Before each round the books are brought
+ * A grant's segments are a plan; the network does as it can. Before each pass the books are brought
  * up to date, in the order of the grants, so that planning stays truthful:
  *
  *   on time         keeps its segments
@@ -13,7 +13,7 @@
  *   does not fit    what is left of it goes, at one even rate, to the first place where it fits
  *                   below the estimate: the estimate fell, or something before it moved
  *
- * So the sum of the reservations on a link never exceeds the estimate that the round plans with.
+ * So the sum of the reservations on a link never exceeds the estimate that the pass plans with.
  */
 #include "ctl_base.h"
 #include "ctl_estimate.h"

@@ -164,7 +164,7 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 		node->tracked--;
 	if (t->credit)
 		ctl_credit_freed(t);
-	if (t->item_round && t->item_round == c->scratch.round)
+	if (t->item_pass && t->item_pass == c->scratch.pass)
 		c->scratch.item_transfer[t->item] = NULL; /* the latest plan shows it no more */
 	path_use(c, t, false);
 	if (t->group)

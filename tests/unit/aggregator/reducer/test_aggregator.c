@@ -550,7 +550,7 @@ static void test_rank_held(void **state) {
 	/* Its rank is free when its session has ended. */
 	net_run_until(&world->net, is_open_again, other, HD_SECOND);
 	world->worker[0]->node.down = true;
-	world_run(world, HD_LEASE_US * HD_US);
+	world_run(world, HD_DETECTION_US * HD_US);
 	end_join(world, other, JOB, 0);
 	assert_true(other->open);
 	world->worker[0]->node.down = false;

@@ -186,7 +186,7 @@ static bool minds_open(struct scene *s, uint64_t number) {
 uint8_t scene_seed;
 
 void replica_start(struct scene *s, uint64_t memory) {
-	const char *step = getenv("HEDDLE_TEST_STEP");
+	const char *step = getenv("HEDDLE_TEST_APPLY");
 	struct hd_server_config *config = &s->replica_config;
 
 	*config = (struct hd_server_config){
@@ -198,7 +198,7 @@ void replica_start(struct scene *s, uint64_t memory) {
 		.controller = {REPLICA_MIND_IP, HD_PORT},
 		.data = {REPLICA_IP, HD_PORT},
 		.memory_bytes = memory,
-		.step_values = step ? strtoull(step, NULL, 10) : 0,
+		.apply_values = step ? strtoull(step, NULL, 10) : 0,
 	};
 	memset(config->seed, 77 + (int)s->net.lives++ + scene_seed, sizeof config->seed);
 	assert_int_equal(hd_server_create(config, &s->replica), 0);
@@ -327,14 +327,14 @@ const struct hd_msg_follow *last_follow(struct scene *s) {
 	return NULL;
 }
 
-bool in_step(struct scene *s, uint64_t number) {
+bool caught_up(struct scene *s, uint64_t number) {
 	const struct hd_msg_follow *f = last_follow(s);
 
 	(void)number;
-	return f && f->state == HD_FOLLOW_STEP;
+	return f && f->state == HD_FOLLOW_CAUGHT_UP;
 }
 
 void follow(struct scene *s, double div_max) {
 	order(s, s->minds, HD_REPLICA_KEEP, ++s->generation, div_max);
-	run_until(s, in_step, 0);
+	run_until(s, caught_up, 0);
 }

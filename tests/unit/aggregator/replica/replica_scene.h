@@ -75,7 +75,7 @@ void push(struct scene *s, uint8_t dtype, double size);
 bool has_outcome(struct scene *s, uint64_t round);
 bool replica_at(struct scene *s, uint64_t version);
 bool told_durable(struct scene *s, uint64_t version);
-bool in_step(struct scene *s, uint64_t number);
+bool caught_up(struct scene *s, uint64_t number);
 const struct hd_msg_follow *last_follow(struct scene *s); /* to the controller; NULL: none */
 
 #endif

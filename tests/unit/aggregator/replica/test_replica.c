@@ -204,7 +204,7 @@ static void test_too_little_memory(void **state) {
 	for (int i = 0; i < 4; i++)
 		push(s, HD_DTYPE_FP32, 1);
 	run_for(s, HD_SECOND);
-	assert_false(in_step(s, 0));
+	assert_false(caught_up(s, 0));
 	assert_true(hd_server_version(s->replica, s->worker->job) == 0);
 	scene_close(s);
 }
@@ -225,7 +225,7 @@ static void test_chain(void **state) {
 		.every = 4,
 	};
 	fake_send(s->minds, &message);
-	run_until(s, in_step, 0);
+	run_until(s, caught_up, 0);
 	for (int i = 0; i < 12; i++)
 		push(s, HD_DTYPE_FP32, 1);
 	run_until(s, replica_at, s->base);

@@ -163,7 +163,7 @@ void net_open(struct net *net) {
 }
 
 void net_server(struct net *net, struct hd_server_config *config) {
-	const char *step = getenv("HEDDLE_TEST_STEP");
+	const char *step = getenv("HEDDLE_TEST_APPLY");
 
 	config->name = "ps";
 	config->host = "ps";
@@ -171,8 +171,8 @@ void net_server(struct net *net, struct hd_server_config *config) {
 	config->key_id = 7;
 	config->data = (struct hd_addr){SERVER_IP, HD_PORT};
 	/* The same tests once more, with updates that take many calls to apply. */
-	if (config->step_values == 0 && step)
-		config->step_values = strtoull(step, NULL, 10);
+	if (config->apply_values == 0 && step)
+		config->apply_values = strtoull(step, NULL, 10);
 	memset(config->seed, 1 + net->lives++, sizeof config->seed);
 	if (net->server) {
 		hd_server_destroy(net->server);

@@ -308,7 +308,7 @@ static void test_rank_held(void **state) {
 	other = comes_from(&f, 0x0a000180);
 	assert_int_equal(refusal(other), HD_REASON_RANK_HELD);
 	assert_string_equal(other->refused, "worker: rank 0 of job job is alive at 10.0.1.0");
-	net_run(&f.net, UINT64_C(2) * HD_LEASE_US * HD_US);
+	net_run(&f.net, UINT64_C(2) * HD_DETECTION_US * HD_US);
 	assert_int_equal(f.worker->closed, 0);
 	fake_join(other, &f.spec);
 	net_run(&f.net, HD_MS);
@@ -317,7 +317,7 @@ static void test_rank_held(void **state) {
 	fake_kill(f.worker);
 	third = comes_from(&f, 0x0a000181);
 	assert_int_equal(refusal(third), HD_REASON_RANK_HELD);
-	net_run(&f.net, HD_LEASE_US * HD_US);
+	net_run(&f.net, HD_DETECTION_US * HD_US);
 	fake_join(third, &f.spec);
 	fake_wait(third, HD_MSG_JOINED, 0);
 	fake_close(other);

@@ -365,7 +365,7 @@ static void test_another_epoch(void **state) {
 
 	give(f, 1, 1, 1);
 	m.registered.epoch = 4;
-	m.registered.lease_us = HD_LEASE_US;
+	m.registered.lease_us = HD_DETECTION_US;
 	m.registered.scheduled = 1;
 	fake_send(f->controller, &m);
 	assert_int_equal(fake_wait(f->worker[1], HD_MSG_VOID, 0)->void_.reason, HD_REASON_EPOCH);

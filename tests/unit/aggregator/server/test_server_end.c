@@ -56,13 +56,13 @@ static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoin
 	return -ENOENT;
 }
 
-static void on_report(void *owner, const struct hd_job_report *report) {
+static void on_summary(void *owner, const struct hd_job_summary *summary) {
 	((struct fixture *)owner)->reports++;
 }
 
-static const struct hd_server_ops no_disk = {.report = on_report};
+static const struct hd_server_ops no_disk = {.summary = on_summary};
 static const struct hd_server_ops disk
-	= {.report = on_report, .checkpoint = on_checkpoint, .restore = on_restore};
+	= {.summary = on_summary, .checkpoint = on_checkpoint, .restore = on_restore};
 
 static bool is_registered(void *what) {
 	return fake_count(what, HD_MSG_REGISTER) > 0;

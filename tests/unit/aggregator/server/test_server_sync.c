@@ -15,7 +15,7 @@
 #define BYTES (VALUES * sizeof(float))
 #define WORKERS 3
 
-static uint64_t step_values;
+static uint64_t apply_values;
 
 struct fixture {
 	struct net net;
@@ -49,7 +49,7 @@ open_as(bool controller, uint8_t sync, uint32_t count, uint16_t workers, uint32_
 	f->spec.sync_count = count;
 	f->spec.scale_base = scale_base;
 	f->spec.staleness_rule = HD_STALENESS_CONSTANT;
-	f->config.step_values = step_values;
+	f->config.apply_values = apply_values;
 	if (controller) {
 		f->controller = fake_controller(&f->net, 3);
 		f->config.controller = f->controller->node.addr;
@@ -207,7 +207,7 @@ static void test_death(void **state) {
 	contribute(f, 2, 1, f->base);
 	fake_kill(f->worker[1]);
 	fake_kill(f->worker[2]);
-	net_run(&f->net, HD_LEASE_US * HD_US);
+	net_run(&f->net, HD_DETECTION_US * HD_US);
 	assert_int_equal(counter(f), 2);
 	assert_model(f, (const char *const[]){"02", NULL});
 	f->worker[1] = f->worker[2] = NULL;
@@ -291,7 +291,7 @@ static void test_formed(void **state) {
 	f->worker[2] = NULL;
 	contribute(f, 0, 2, f->base + 3);
 	contribute(f, 1, 2, f->base + 3);
-	net_run(&f->net, HD_LEASE_US * HD_US);
+	net_run(&f->net, HD_DETECTION_US * HD_US);
 	assert_int_equal(counter(f), 5);
 	assert_model(f, (const char *const[]){"012", "01", NULL});
 	close_fixture(f);
@@ -424,6 +424,6 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(test_scale_without_controller),
 	};
 
-	step_values = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
+	apply_values = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

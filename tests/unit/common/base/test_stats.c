@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of counters: snapshots and OpenMetrics; and the writer of text under it. */
+/* The table of counters: rows and OpenMetrics; and the writer of text under it. */
 #include "hd_limits.h"
 #include "hd_rows.h"
 #include "hd_stat_groups.h"

@@ -56,7 +56,7 @@ static void test_silence_ends_both_sides(void **state) {
 	assert_int_equal(client->reason, HD_REASON_TIMEOUT);
 	assert_int_equal(client->closed, 1);
 	client->cut = false; /* ours says HELLO again by itself, and soon also after a long while */
-	net_run(&net, net.now + HD_LEASE_US * HD_US / 4 + HD_MS);
+	net_run(&net, net.now + HD_DETECTION_US * HD_US / 4 + HD_MS);
 	assert_int_equal(client->opened, 2);
 	assert_int_equal(server->opened, 2);
 	assert_string_equal(client->order, "oco");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A transfer where the processors are the limit: late wake-ups, and copies past the caches. */
-#include "hd_copy.h"
 #include "hd_limits.h"
+#include "hd_memcpy.h"
 #include "hd_send.h"
 
 #include <setjmp.h>
@@ -110,8 +110,8 @@ static void test_copy_stream(void **state) {
 	for (size_t bytes = 0; bytes < 300; bytes += bytes < 140 ? 1 : 31) {
 		for (size_t offset = 0; offset < 70; offset++) {
 			memset(to, GUARD, sizeof to);
-			hd_copy_stream(to + offset + 1, from + offset / 3, bytes);
-			hd_copy_stream_end();
+			hd_memcpy_stream(to + offset + 1, from + offset / 3, bytes);
+			hd_memcpy_stream_end();
 			assert_int_equal(to[offset], GUARD);
 			assert_memory_equal(to + offset + 1, from + offset / 3, bytes);
 			assert_int_equal(to[offset + 1 + bytes], GUARD);

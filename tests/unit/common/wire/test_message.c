@@ -432,7 +432,7 @@ static void test_replica_golden(void **state) {
 
 	(void)state;
 	assert_int_equal(hd_message_decode(59, follow, sizeof follow - 1, &m), 0);
-	assert_int_equal(m.follow.state, HD_FOLLOW_STEP);
+	assert_int_equal(m.follow.state, HD_FOLLOW_CAUGHT_UP);
 	assert_int_equal(m.follow.behind, 4);
 	assert_true(m.follow.divergence >= 0.5 && m.follow.divergence <= 0.5);
 	assert_int_equal(m.follow.peer_port, HD_PORT);

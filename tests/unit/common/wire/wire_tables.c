@@ -57,7 +57,7 @@ static void print_limits(void) {
 		{"HD_CANDIDATE_US", HD_CANDIDATE_US},
 		{"HD_KEEPALIVE_US", HD_KEEPALIVE_US},
 		{"HD_SILENCE_US", HD_SILENCE_US},
-		{"HD_LEASE_US", HD_LEASE_US},
+		{"HD_DETECTION_US", HD_DETECTION_US},
 	};
 
 	printf("| name | value |\n|---|---|\n");

@@ -95,7 +95,7 @@ static void test_who_is_waited_for(void **state) {
 	done(&s, 1, HD_OUTCOME_APPLIED);
 	ask(&s, 0, 2, 1);
 	s.workers[1]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	assert_int_equal(told(&s, 0)->round, 2);
 	assert_int_equal(told(&s, 0)->workers, 1);
 	done(&s, 0, HD_OUTCOME_APPLIED);
@@ -128,7 +128,7 @@ static void test_refused(void **state) {
 	/* Nobody to add. */
 	for (uint32_t k = 0; k < WORKERS; k++)
 		s.aggregators[k]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	ask(&s, 1, 1, 2);
 	ask(&s, 2, 1, 2);
 	net_run(&s.net, CTL_REDUCE_PATIENCE_NS / 2);
@@ -148,7 +148,7 @@ static void test_a_late_aggregator(void **state) {
 	open_scene(&s);
 	for (uint32_t k = 0; k < WORKERS; k++)
 		s.aggregators[k]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 1);
 	net_run(&s.net, HD_SECOND);
@@ -216,7 +216,7 @@ static void test_aggregator_dies(void **state) {
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 1);
 	s.aggregators[2]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	assert_int_equal(counters(&s.net)->reduces_failed, 1);
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 2);
@@ -239,7 +239,7 @@ static void test_worker_dies(void **state) {
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 1);
 	s.workers[2]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	assert_int_equal(counters(&s.net)->reduces_failed, 0);
 	done(&s, 0, HD_OUTCOME_APPLIED);
 	done(&s, 1, HD_OUTCOME_APPLIED);
@@ -337,7 +337,7 @@ static void test_passed(void **state) {
 	m.request.have = 2;
 	say(s.workers[0], m);
 	s.workers[1]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	ask(&s, 2, 1, 1);
 	assert_int_equal(told(&s, 2)->workers, 1);
 	done(&s, 2, HD_OUTCOME_APPLIED);

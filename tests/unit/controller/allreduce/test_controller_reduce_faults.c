@@ -62,10 +62,10 @@ static void test_host_dies(void **state) {
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 1);
 	s.aggregators[2]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	assert_int_equal(counters(&s.net)->reduces_failed, 1);
 	s.workers[2]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	ask(&s, 0, 1, 2);
 	ask(&s, 1, 1, 2);
 	assert_int_equal(drops(&s, 0, HD_REASON_LATE), 0);
@@ -122,7 +122,7 @@ static void test_cut_off_with_a_sum(void **state) {
 		s.workers[2]->cut = true;
 		if (each >= 3)
 			group_fails(&s);
-		net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+		net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 		if (each < 3)
 			group_fails(&s);
 		if (when == 0) {
@@ -177,7 +177,7 @@ static void test_sums_of_two_makings(void **state) {
 		open_scene(&s);
 		for (uint16_t i = 0; i < WORKERS; i++)
 			s.workers[i]->cut = true;
-		net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+		net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 		for (uint16_t i = 0; i < WORKERS; i++)
 			comes_back_with(&s, i, 5, i == odd && newer ? 9 : i == odd ? 7 : 8);
 		for (uint16_t i = 0; i < WORKERS; i++)
@@ -210,13 +210,13 @@ static void test_two_cut_off(void **state) {
 		for (uint16_t i = 0; i < WORKERS; i++)
 			ask(&s, i, 1, 1);
 		s.workers[2]->cut = true;
-		net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+		net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 		group_fails(&s);
 		ask(&s, 0, 1, 2);
 		ask(&s, 1, 1, 2);
 		assert_int_equal(told(&s, 1)->workers, 2);
 		s.workers[1]->cut = true;
-		net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+		net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 		group_fails(&s);
 		comes_back_with(&s, (uint16_t)first, 1, (uint64_t)first == 2 ? 1 : 2);
 		comes_back_with(&s, second, 1, second == 2 ? 1 : 2);
@@ -234,7 +234,7 @@ static void test_two_cut_off(void **state) {
 
 static void cut_for_long(struct scene *s, uint16_t rank) {
 	s->workers[rank]->cut = true;
-	net_run(&s->net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s->net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 }
 
 static void registers(struct scene *s, uint16_t rank, const struct hd_msg_register_ *has) {
@@ -308,14 +308,14 @@ static void test_cut_off_without_a_sum(void **state) {
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 1);
 	s.workers[2]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	group_fails(&s);
 	comes_back(&s, 2, 0);
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 2);
 	assert_int_equal(told(&s, 2)->attempt, 2);
 	s.workers[2]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	s.workers[2] = worker(&s.net, 2, WORKERS);
 	group_fails(&s);
 	ask(&s, 0, 1, 3);

@@ -75,7 +75,7 @@ static void test_first_sum_after_a_restart(void **state) {
 	ask_next(&s, 0, 2);
 	ask_next(&s, 1, 2);
 	assert_null(told(&s, 0));
-	net_run(&s.net, (hd_ns)3 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)3 * HD_DETECTION_US * HD_US);
 	assert_non_null(told(&s, 0));
 	assert_int_equal(told(&s, 0)->round, 2);
 	assert_int_equal(told(&s, 0)->workers, 2);

@@ -34,7 +34,7 @@ static void test_worker_waits_for_server(void **state) {
 	assert_int_equal(m->registered.server_ipv4, server->addr.ipv4);
 	assert_int_equal(m->registered.server_port, server->addr.port);
 	assert_int_equal(m->registered.scheduled, 1);
-	assert_int_equal(m->registered.lease_us, HD_LEASE_US);
+	assert_int_equal(m->registered.lease_us, HD_DETECTION_US);
 	assert_int_equal(net_count_events(&net, HD_EVENT_NODE_UP), 2);
 	/* The same words again are answered again, and change nothing. */
 	say(worker, net_register_worker(worker, 8, 1));

@@ -161,7 +161,7 @@ static void test_controller_restart(void **state) {
 	net_restart(&net, &second);
 	net_run(&net, 3 * HD_SECOND);
 	assert_true(server->open && a->open && b->open);
-	/* Workers first: without the server's word nothing is placed for a lease's time. */
+	/* Workers first: without the server's word nothing is placed for the detection time. */
 	say(a, net_register_worker(a, 8, 1));
 	say(b, net_register_worker(b, 8, 1));
 	say(b, net_push(b, 1, MB, 30));

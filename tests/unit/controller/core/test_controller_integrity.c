@@ -42,7 +42,7 @@ static struct hd_message registration(const struct peer *peer, uint8_t flags) {
 	return m;
 }
 
-/* Six workers, a server, an aggregator, and a replica in step. */
+/* Six workers, a server, an aggregator, and a replica caught up. */
 static void open_stage(struct stage *t, uint8_t flags) {
 	memset(t, 0, sizeof *t);
 	net_open(&t->s.net, &net_plain);
@@ -55,7 +55,7 @@ static void open_stage(struct stage *t, uint8_t flags) {
 	}
 	net_run(&t->s.net, HD_SECOND);
 	say_begun(&t->s);
-	say_follow(&t->s, t->replica, HD_FOLLOW_STEP);
+	say_follow(&t->s, t->replica, HD_FOLLOW_CAUGHT_UP);
 }
 
 static void check_token(uint64_t token, bool sealed) {

@@ -123,7 +123,7 @@ static void test_too_late_is_dropped(void **state) {
 	net_close(&s.net);
 }
 
-/* It is gone when its time is over, not a lease later; what it had is void, the others go on. */
+/* It is gone when its time is over, not the detection time later; what it had is void, the others go on. */
 static void test_time_is_over(void **state) {
 	struct stage s;
 	hd_ns warned;
@@ -282,7 +282,7 @@ static void test_roster_follows(void **state) {
 	net_run(&s.net, 50 * HD_MS);
 	agree(&s, 0xd, &second);
 	assert_true(second.change > first.change);
-	/* Dead: after its lease. */
+	/* Dead: after the detection time. */
 	s.worker[3]->cut = true;
 	net_run(&s.net, 500 * HD_MS);
 	agree(&s, 0xd, &third);

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#define LEASE (HD_LEASE_US * HD_US)
+#define DETECTION (HD_DETECTION_US * HD_US)
 #define AGAIN (250 * HD_MS) /* a worker asks again */
 
 struct fixture {
@@ -40,7 +40,7 @@ static hd_ns insist(struct fixture *f) {
 	hd_ns from = f->net.now;
 
 	while (!has_rank(f->newer) && refusal(f->newer) != HD_REASON_REFUSED) {
-		assert_true(f->net.now - from < 4 * LEASE);
+		assert_true(f->net.now - from < 4 * DETECTION);
 		net_run(&f->net, AGAIN);
 		say(f->newer, net_register_worker(f->newer, 8, 1));
 		net_run(&f->net, HD_MS);
@@ -60,7 +60,7 @@ static void test_alive(void **state) {
 	say(f.older, net_push(f.older, 1, MB, 0));
 	net_run(&f.net, HD_MS);
 	assert_non_null(peer_grant(f.older, 0, 1));
-	assert_true(insist(&f) >= 2 * LEASE);
+	assert_true(insist(&f) >= 2 * DETECTION);
 	assert_int_equal(refusal(f.newer), HD_REASON_REFUSED);
 	assert_int_equal(peer_count(f.server, HD_MSG_VOID), 0);
 	assert_int_equal(peer_count(f.older, HD_MSG_REFUSE), 0);
@@ -69,7 +69,7 @@ static void test_alive(void **state) {
 	net_close(&f.net);
 }
 
-/* Its host is gone: the rank is the newcomer's with the end of the lease. */
+/* Its host is gone: the rank is the newcomer's when that counts as silent. */
 static void test_dead(void **state) {
 	struct fixture f;
 
@@ -78,14 +78,14 @@ static void test_dead(void **state) {
 	f.older->cut = true;
 	f.newer = net_worker(&f.net, "t", "j", 0, 8);
 	assert_int_equal(refusal(f.newer), HD_REASON_RANK_HELD);
-	assert_true(insist(&f) <= LEASE + 2 * AGAIN);
+	assert_true(insist(&f) <= DETECTION + 2 * AGAIN);
 	assert_true(has_rank(f.newer));
 	say(f.newer, net_push(f.newer, 1, MB, 0));
 	net_run(&f.net, HD_MS);
 	assert_non_null(peer_grant(f.newer, 0, 1));
 	/* It comes back: now it is the one that waits, and the newcomer stays. */
 	f.older->cut = false;
-	net_run(&f.net, LEASE);
+	net_run(&f.net, DETECTION);
 	say(f.older, net_register_worker(f.older, 8, 1));
 	net_run(&f.net, HD_MS);
 	assert_int_equal(refusal(f.older), HD_REASON_RANK_HELD);
@@ -139,13 +139,13 @@ static void test_waits_anew(void **state) {
 	assert_true(has_rank(f.newer));
 	third = f.older;
 	third->cut = false;
-	net_run(&f.net, LEASE);
+	net_run(&f.net, DETECTION);
 	f.newer->cut = true;
 	f.older = f.newer;
 	f.newer = third;
 	peer_forget(third);
 	say(third, net_register_worker(third, 8, 1));
-	assert_true(insist(&f) <= LEASE + 2 * AGAIN);
+	assert_true(insist(&f) <= DETECTION + 2 * AGAIN);
 	assert_true(has_rank(third));
 	net_close(&f.net);
 }

@@ -136,7 +136,7 @@ static void test_promoted_one_is_away(void **state) {
 	m.follow = (struct hd_msg_follow){
 		.job = net_job(worker),
 		.generation = newest_order(server)->generation,
-		.state = HD_FOLLOW_STEP,
+		.state = HD_FOLLOW_CAUGHT_UP,
 		.version = hd_version_make(1, 30),
 		.peer_ipv4 = replica->addr.ipv4,
 		.peer_port = replica->addr.port,
@@ -183,7 +183,7 @@ static struct hd_message register_replica(const struct stage *t) {
 	return m;
 }
 
-/* FOLLOW of the server: its replica has this version, and is not in step. */
+/* FOLLOW of the server: its replica has this version, and is not caught up. */
 static struct hd_message follow_of(const struct stage *t, uint64_t version) {
 	struct hd_message m = {.kind = HD_MSG_FOLLOW};
 
@@ -202,7 +202,7 @@ static struct hd_message held_by(const struct stage *t, uint64_t version) {
 
 	m.follow.job = net_job(t->worker);
 	m.follow.generation = 5;
-	m.follow.state = HD_FOLLOW_STEP;
+	m.follow.state = HD_FOLLOW_CAUGHT_UP;
 	m.follow.version = hd_version_make(1, version);
 	return m;
 }

@@ -77,7 +77,7 @@ static void open_stage(struct stage *t, bool replica) {
 	net_run(&t->s.net, HD_SECOND);
 	say_begun(&t->s);
 	if (replica)
-		say_follow(&t->s, t->replica, HD_FOLLOW_STEP);
+		say_follow(&t->s, t->replica, HD_FOLLOW_CAUGHT_UP);
 }
 
 /* What the switch is told of the newest lease. */

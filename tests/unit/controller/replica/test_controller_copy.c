@@ -100,7 +100,7 @@ static void test_both_are_told(void **state) {
 	struct stage t;
 
 	(void)state;
-	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 	push_all(&t.s, 1);
 	group = newest_group(&t.s);
 	assert_int_equal(outputs_of(group), 2);
@@ -145,18 +145,18 @@ static void test_none(void **state) {
 	struct stage t;
 
 	(void)state;
-	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 	assert_int_equal(outputs_as(&t, HD_DTYPE_BF16), 2);
 	net_close(&t.s.net);
 	/* A merged sum, and one of a synchronous job. */
-	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 	assert_int_equal(outputs_as(&t, HD_DTYPE_SPARSE32), 2);
 	assert_int_equal(peer_last(t.replica, HD_MSG_MEMBERS)->members.dtype, HD_DTYPE_SPARSE32);
 	net_close(&t.s.net);
-	open_stage(&t, &net_plain, HD_SYNC_ALL, HD_FOLLOW_STEP);
+	open_stage(&t, &net_plain, HD_SYNC_ALL, HD_FOLLOW_CAUGHT_UP);
 	assert_int_equal(outputs_as(&t, HD_DTYPE_FP32), 2);
 	net_close(&t.s.net);
-	/* While the replica is not in step. */
+	/* While the replica is not caught up. */
 	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_SEEDING);
 	assert_int_equal(outputs_as(&t, HD_DTYPE_FP32), 1);
 	assert_null(peer_last(t.replica, HD_MSG_MEMBERS));
@@ -164,23 +164,23 @@ static void test_none(void **state) {
 	net_close(&t.s.net);
 	/* States only. */
 	chain.replicate_every = 50;
-	open_stage(&t, &chain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+	open_stage(&t, &chain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 	assert_int_equal(peer_last(t.s.server, HD_MSG_REPLICA)->replica.every, 50);
 	assert_int_equal(outputs_as(&t, HD_DTYPE_FP32), 1);
 	net_close(&t.s.net);
 	/* A replica that a state is on its way to, or that misses something. */
 	for (uint8_t f = 0; f < 4; f++) {
 		static const uint8_t states[]
-			= {HD_FOLLOW_NONE, HD_FOLLOW_SEEDING, HD_FOLLOW_HOLE, HD_FOLLOW_STEP};
+			= {HD_FOLLOW_NONE, HD_FOLLOW_SEEDING, HD_FOLLOW_HOLE, HD_FOLLOW_CAUGHT_UP};
 
 		open_stage(&t, &net_plain, HD_SYNC_NONE, states[f]);
 		assert_int_equal(
-			outputs_as(&t, HD_DTYPE_FP32), states[f] == HD_FOLLOW_STEP ? 2 : 1
+			outputs_as(&t, HD_DTYPE_FP32), states[f] == HD_FOLLOW_CAUGHT_UP ? 2 : 1
 		);
 		net_close(&t.s.net);
 	}
 	/* A model that is relayed. */
-	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 	for (uint16_t w = 0; w < WORKERS; w++)
 		say(t.s.workers[w], net_pull(t.s.workers[w], 1));
 	net_run(&t.s.net, 5 * HD_MS);
@@ -243,7 +243,7 @@ static void test_how_many(void **state) {
 	uint64_t copy;
 
 	(void)state;
-	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 	rounds(&t, 1, 8);
 	assert_true(counters(&t.s.net)->sums > CTL_REPLICA_SUMS_MAX);
 	assert_int_equal(t.seconds, CTL_REPLICA_SUMS_MAX);
@@ -270,7 +270,7 @@ static void test_reported(void **state) {
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+		open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 		const struct made made = make_group(&t.s);
 		const uint64_t copy = copy_of(&t);
 		/* It is the replica's to say. */
@@ -301,7 +301,7 @@ static void test_reported_as_a_push(void **state) {
 	struct stage t;
 
 	(void)state;
-	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 	const struct made made = make_group(&t.s);
 	m.report.job = net_job(t.s.workers[0]);
 	m.report.worker = HD_GROUP_WORKER;
@@ -324,7 +324,7 @@ static void test_given_up(void **state) {
 	uint8_t reason;
 
 	(void)state;
-	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 	other = net_aggregator(&t.s.net, "a2", 0);
 	const struct made made = make_group(&t.s);
 	const uint64_t copy = copy_of(&t);
@@ -348,7 +348,7 @@ static void test_the_group_ends(void **state) {
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+		open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 		const struct made made = make_group(&t.s);
 		const uint64_t copy = copy_of(&t);
 		if (i == 0) {
@@ -374,7 +374,7 @@ static void test_the_replica_dies(void **state) {
 	uint8_t reason;
 
 	(void)state;
-	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 	const struct made made = make_group(&t.s);
 	const uint64_t copy = copy_of(&t);
 	t.replica->cut = true;
@@ -421,7 +421,7 @@ static void test_none_comes(void **state) {
 	uint32_t job;
 
 	(void)state;
-	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 	job = net_job(t.s.workers[0]);
 	say(t.replica, ask_copy(job, WORKERS));
 	net_run(&t.s.net, HD_MS);

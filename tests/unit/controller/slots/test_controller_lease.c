@@ -96,7 +96,7 @@ static void test_worker_dies(void **state) {
 	ask_all(&s, 1, 1);
 	grant(&s);
 	s.workers[1]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 2);
 	assert_int_equal(leased(&s)->waits, 5);
 	assert_int_equal(counters(&s.net)->reduces_failed, 0);
@@ -114,7 +114,7 @@ static void test_worker_dies(void **state) {
 	done(&s, 0);
 	done(&s, 2);
 	s.workers[0]->cut = s.workers[2]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	assert_int_equal(leased(&s)->waits & ~UINT64_C(5), 0);
 	assert_int_equal(peer_last(s.at, HD_MSG_VOID)->void_.token, leased(&s)->lease);
 	assert_true(TAILQ_EMPTY(&s.net.controller->leases));
@@ -207,7 +207,7 @@ static void test_switch_dies(void **state) {
 	ask_all(&s, 1, 1);
 	grant(&s);
 	s.at->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	assert_int_equal(counters(&s.net)->reduces_failed, 1);
 	for (uint32_t i = 0; i < WORKERS; i++)
 		assert_non_null(peer_last(s.workers[i], HD_MSG_VOID));
@@ -220,7 +220,7 @@ static void test_switch_dies(void **state) {
 	ask_all(&s, 2, 1);
 	assert_int_equal(told(&s, 0)->round, 1);
 	s.at->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	assert_int_equal(told(&s, 0)->round, 2);
 	assert_shards(&s);
 	net_close(&s.net);

@@ -85,7 +85,7 @@ static void test_reasons(void **state) {
 	expect_why(&s, 4, "path");
 	done(&s, 3);
 	s.workers[3]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	shell = net_peer(&s.net, HD_ROLE_SHELL, "h1");
 	command(&s, shell, "switch", "off");
 	expect_why(&s, 5, "off");

@@ -22,7 +22,7 @@
 #define CAPACITY 10e6 /* bytes/s of every link, at first */
 
 /* What was planned over, copied when the PLAN event came, and the plan by the reference. */
-struct snapshot {
+struct problem {
 	struct hd_plan_input input;
 	struct hd_plan_entry *entries;
 	void *parts[5];
@@ -37,15 +37,15 @@ static void *copy(const void *from, size_t bytes) {
 	return to;
 }
 
-static void snapshot_free(struct snapshot *s) {
+static void problem_free(struct problem *s) {
 	for (size_t i = 0; i < 5; i++)
 		free(s->parts[i]);
 	free(s->entries);
 	memset(s, 0, sizeof *s);
 }
 
-static void snapshot_take(struct snapshot *s, const struct hd_plan_input *in) {
-	snapshot_free(s);
+static void problem_take(struct problem *s, const struct hd_plan_input *in) {
+	problem_free(s);
 	s->input = *in;
 	s->input.capacity = s->parts[0] = copy(in->capacity, in->link_count * sizeof(double));
 	s->input.busy = s->parts[1] = copy(in->busy, in->busy_count * sizeof *in->busy);
@@ -57,7 +57,7 @@ static void snapshot_take(struct snapshot *s, const struct hd_plan_input *in) {
 	assert_int_equal(plan_reference(&s->input, s->entries), 0);
 }
 
-static const struct hd_plan_entry *snapshot_entry(const struct snapshot *s, uint64_t id) {
+static const struct hd_plan_entry *problem_entry(const struct problem *s, uint64_t id) {
 	for (uint32_t i = 0; i < s->input.item_count; i++)
 		if (s->input.items[s->entries[i].item].id == id)
 			return &s->entries[i];
@@ -73,7 +73,7 @@ struct flight {
 };
 
 struct load {
-	struct snapshot snapshot;
+	struct problem problem;
 	struct peer *server, *workers[WORKERS];
 	uint32_t asked[WORKERS], ended[WORKERS];
 	uint64_t version, last_position;
@@ -108,7 +108,7 @@ static void first_principles(
 	const struct hd_plan_why *why,
 	const struct ctl_transfer *t
 ) {
-	const struct hd_plan_job *job = &load->snapshot.input.jobs[0];
+	const struct hd_plan_job *job = &load->problem.input.jobs[0];
 	int64_t deadline
 		= (int64_t)hd_version_counter(t->base) + job->tau_max - (int64_t)job->v_init;
 	double bytes = 0;
@@ -128,7 +128,7 @@ static void first_principles(
 
 static void on_granted(struct net *net, struct load *load, const struct hd_event *event) {
 	const struct ctl_transfer *t = ctl_transfer_by_token(net->controller, event->token);
-	const struct hd_plan_entry *entry = snapshot_entry(&load->snapshot, t->id);
+	const struct hd_plan_entry *entry = problem_entry(&load->problem, t->id);
 
 	assert_non_null(entry);
 	assert_false(entry->dropped);
@@ -148,7 +148,7 @@ static void on_dropped(struct net *net, struct load *load, const struct hd_event
 	const struct ctl_drop *drop = &c->drops[(c->drop_count - 1) % CTL_DROPS_KEPT];
 	const struct ctl_transfer *t
 		= ctl_transfer_find(c, c->jobs[0], event->worker, HD_PUSH, event->round);
-	const struct hd_plan_entry *entry = snapshot_entry(&load->snapshot, t->id);
+	const struct hd_plan_entry *entry = problem_entry(&load->problem, t->id);
 
 	assert_non_null(entry);
 	assert_true(entry->dropped);
@@ -190,7 +190,7 @@ static void on_event(struct net *net, const struct hd_event *event) {
 
 	load->hash = hash_event(load->hash, event);
 	if (event->kind == HD_EVENT_PLAN)
-		snapshot_take(&load->snapshot, &net->controller->scratch.input);
+		problem_take(&load->problem, &net->controller->scratch.input);
 	else if (event->kind == HD_EVENT_GRANTED)
 		on_granted(net, load, event);
 	else if (event->kind == HD_EVENT_DROPPED && event->direction == HD_PUSH)
@@ -309,7 +309,7 @@ static uint64_t run_load(double theta, double truth, uint32_t *dropped) {
 	assert_true(load.behind_others > 0);
 	assert_int_equal(hd_version_counter(net.controller->jobs[0]->version), load.version);
 	*dropped = load.dropped;
-	snapshot_free(&load.snapshot);
+	problem_free(&load.problem);
 	net_close(&net);
 	return load.hash;
 }

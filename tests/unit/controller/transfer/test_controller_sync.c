@@ -102,7 +102,7 @@ static void test_place_is_taken(void **state) {
 	assert_true(granted(&s, 0, 1));
 	assert_false(granted(&s, 1, 1));
 	s.worker[0]->cut = true;
-	net_run(&s.net, HD_LEASE_US * HD_US);
+	net_run(&s.net, HD_DETECTION_US * HD_US);
 	assert_true(granted(&s, 1, 1));
 	net_close(&s.net);
 }

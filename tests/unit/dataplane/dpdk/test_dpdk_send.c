@@ -107,9 +107,9 @@ static void say(void (*words)(struct hd_sink *sink)) {
 	long before;
 
 	/* The first round registers the thread with EAL. */
-	assert_int_equal(hd_dpdk_step(dpdk, (struct hd_node){&node_ops, &(struct node){0}}, 0), 0);
+	assert_int_equal(hd_dpdk_poll(dpdk, (struct hd_node){&node_ops, &(struct node){0}}, 0), 0);
 	before = sleeps();
-	assert_int_equal(hd_dpdk_step(dpdk, (struct hd_node){&node_ops, &node}, 0), 0);
+	assert_int_equal(hd_dpdk_poll(dpdk, (struct hd_node){&node_ops, &node}, 0), 0);
 	assert_false(node.due);
 	assert_true(sleeps() - before < 10); /* but for what the kernel does */
 }
@@ -163,7 +163,7 @@ static void test_given_up(void **state) {
 
 	while (count_of("send_errors") < asked && hd_wait_now() < limit)
 		assert_int_equal(
-			hd_dpdk_step(
+			hd_dpdk_poll(
 				dpdk, (struct hd_node){&node_ops, &nothing}, hd_wait_now() + HD_MS
 			),
 			0

@@ -318,7 +318,7 @@ static void test_clocks(void **state) {
 			probe->ticks = 0;
 			hd_sim_node_poke(sim, 0);
 			while (probe->ticks == 0)
-				assert_true(hd_sim_step(sim, HD_NEVER));
+				assert_true(hd_sim_advance(sim, HD_NEVER));
 			assert_int_equal(probe->ticks, 1); /* not early, so not twice */
 			assert_true(probe->ticked <= hd_sim_node_now(sim, 0) + 2);
 		}
@@ -354,7 +354,7 @@ static void test_calls_in_order(void **state) {
 	assert_int_equal(numbers[1], 10);
 	hd_sim_run(sim, 30);
 	assert_int_equal(numbers[0], 1212);
-	assert_false(hd_sim_step(sim, HD_NEVER));
+	assert_false(hd_sim_advance(sim, HD_NEVER));
 	hd_sim_destroy(sim);
 }
 
@@ -431,7 +431,7 @@ static void share(uint32_t n, double *total, double *least, double *most) {
 	hd_sim_run(sim, 40 * HD_SECOND);
 	assert_null(hd_sim_failure(sim));
 	/* Everything drained: nothing moves any more. */
-	assert_false(hd_sim_step(sim, 100 * HD_SECOND));
+	assert_false(hd_sim_advance(sim, 100 * HD_SECOND));
 	hd_sim_destroy(sim);
 }
 

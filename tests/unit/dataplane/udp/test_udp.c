@@ -166,7 +166,7 @@ static void receive_until(struct pair *pair, uint32_t count) {
 
 	while (pair->receiver->seen < count && hd_udp_now() < limit)
 		assert_int_equal(
-			hd_udp_step(
+			hd_udp_poll(
 				pair->to,
 				(struct hd_node){&probe_ops, pair->receiver},
 				hd_udp_now() + 10 * HD_MS
@@ -177,7 +177,7 @@ static void receive_until(struct pair *pair, uint32_t count) {
 
 static void step_sender(struct pair *pair) {
 	pair->sender->deadline = 0;
-	assert_int_equal(hd_udp_step(pair->from, (struct hd_node){&probe_ops, pair->sender}, 0), 0);
+	assert_int_equal(hd_udp_poll(pair->from, (struct hd_node){&probe_ops, pair->sender}, 0), 0);
 }
 
 static void check_mixed(struct hd_udp_config config) {
@@ -276,7 +276,7 @@ static void test_failed_message_alone(void **state) {
 	pair.sender->on_tick = send_with_bad;
 	step_sender(&pair);
 	receive_until(&pair, 3);
-	hd_udp_step(
+	hd_udp_poll(
 		pair.to, (struct hd_node){&probe_ops, pair.receiver}, hd_udp_now() + 20 * HD_MS
 	);
 	assert_int_equal(pair.receiver->seen, 3);
@@ -309,7 +309,7 @@ static void step_until_sent(struct pair *pair) {
 
 	while (stats->sent_packets + stats->send_errors < MIXED_COUNT && hd_udp_now() < limit)
 		assert_int_equal(
-			hd_udp_step(
+			hd_udp_poll(
 				pair->from,
 				(struct hd_node){&probe_ops, pair->sender},
 				hd_udp_now() + 10 * HD_MS
@@ -436,7 +436,7 @@ static void test_deadline(void **state) {
 		probe->deadline = due;
 		while (probe->ticks <= i)
 			assert_int_equal(
-				hd_udp_step(udp, (struct hd_node){&probe_ops, probe}, HD_NEVER), 0
+				hd_udp_poll(udp, (struct hd_node){&probe_ops, probe}, HD_NEVER), 0
 			);
 		assert_true(probe->ticked >= due);
 		best = hd_ns_min(best, probe->ticked - due);
@@ -466,7 +466,7 @@ static void test_idle_cpu(void **state) {
 	open_udp((struct hd_udp_config){0}, &udp);
 	for (hd_ns now = start; now < end; now = hd_udp_now()) {
 		probe->deadline = now + 20 * HD_MS;
-		assert_int_equal(hd_udp_step(udp, (struct hd_node){&probe_ops, probe}, end), 0);
+		assert_int_equal(hd_udp_poll(udp, (struct hd_node){&probe_ops, probe}, end), 0);
 	}
 	cpu = cpu_seconds() - cpu;
 	assert_true(probe->ticks >= 10 && probe->ticks <= 60);

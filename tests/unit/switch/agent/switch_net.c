@@ -24,7 +24,7 @@ void world_restart(struct world *world, uint16_t epoch) {
 void world_lose(struct world *world) {
 	fake_kill(world->controller);
 	world->controller = NULL;
-	net_run(&world->net, (hd_ns)HD_LEASE_US * HD_US);
+	net_run(&world->net, (hd_ns)HD_DETECTION_US * HD_US);
 }
 
 struct world *world_open(uint16_t slots) {

@@ -108,7 +108,7 @@ static uint32_t number_of(struct rte_mbuf *frame) {
 
 static void settle(void) {
 	for (int i = 0; i < 5; i++)
-		assert_int_equal(hd_ports_step(ports, 0), 0);
+		assert_int_equal(hd_ports_poll(ports, 0), 0);
 }
 
 /* All that was lent is back. */
@@ -141,7 +141,7 @@ static void test_partial(void **state) {
 
 		while (more-- > 0)
 			give(0, HD_SWITCH_FORWARD, 1, given++, 200);
-		assert_int_equal(hd_ports_step(ports, 0), 0);
+		assert_int_equal(hd_ports_poll(ports, 0), 0);
 		for (uint64_t n = hd_random_below(&random, 10); n > 0 && (frame = take(1)); n--) {
 			assert_int_equal(number_of(frame), taken++);
 			rte_pktmbuf_free(frame);
@@ -234,7 +234,7 @@ static void test_full(void **state) {
 	);
 	assert_true(drops > 0);
 	while (taken < 1000 - drops) {
-		assert_int_equal(hd_ports_step(ports, 0), 0);
+		assert_int_equal(hd_ports_poll(ports, 0), 0);
 		while ((frame = take(1))) {
 			assert_int_equal(number_of(frame), taken++);
 			rte_pktmbuf_free(frame);

@@ -77,7 +77,7 @@ static void *serve(void *arg) {
 
 		pthread_mutex_lock(&scene->gate);
 		node = scene->situation == CONTROLLER_ALONE ? controller : server;
-		(void)hd_driver_step(scene->driver, node, hd_driver_now() + 10 * HD_MS);
+		(void)hd_driver_poll(scene->driver, node, hd_driver_now() + 10 * HD_MS);
 		pthread_mutex_unlock(&scene->gate);
 	}
 	return NULL;

@@ -54,7 +54,7 @@ static void test_fallback_with_pending(void **state) {
 	peer_stop(&world->controller);
 	run_ms(world, 500);
 	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 0);
-	run_ms(world, 450); /* less than a lease after its last word */
+	run_ms(world, 450); /* less than the detection time after its last word */
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
 	assert_int_equal(world->ticket[HD_PULL][1].state, HD_TICKET_APPLIED);
 	assert_int_equal(hd_worker_stats(world->worker)->fallbacks, 1);

@@ -240,7 +240,7 @@ static void controller_register(struct peer *peer, const struct hd_msg_register_
 
 	message.registered.epoch = (uint16_t)peer->life;
 	message.registered.job = body->job;
-	message.registered.lease_us = HD_LEASE_US;
+	message.registered.lease_us = HD_DETECTION_US;
 	message.registered.server_ipv4 = peer->server_addr.ipv4;
 	message.registered.server_port = peer->server_addr.port;
 	message.registered.scheduled = !peer->unscheduled;

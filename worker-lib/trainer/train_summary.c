@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "train_report.h"
+#include "train_summary.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -11,31 +11,31 @@
 
 #define CRC_BYTES 16
 
-void train_report_push(struct train_report *report, const struct heddle_status *status) {
+void train_summary_push(struct train_summary *summary, const struct heddle_status *status) {
 	uint32_t reason = (uint32_t)status->reason % REASONS_MAX;
-	double before = report->delay_mean;
+	double before = summary->delay_mean;
 
 	if (status->state == HEDDLE_DROPPED) {
-		report->dropped++;
-		report->dropped_by[reason]++;
+		summary->dropped++;
+		summary->dropped_by[reason]++;
 		return;
 	}
 	if (status->state != HEDDLE_APPLIED && status->state != HEDDLE_DURABLE) {
-		report->failed++;
-		report->failed_by[reason]++;
+		summary->failed++;
+		summary->failed_by[reason]++;
 		return;
 	}
-	report->applied++;
-	report->push_bytes += status->bytes;
+	summary->applied++;
+	summary->push_bytes += status->bytes;
 	if (status->granted)
-		report->granted_bytes += status->bytes;
+		summary->granted_bytes += status->bytes;
 	else
-		report->direct_bytes += status->bytes;
-	report->delay_mean += ((double)status->delay - before) / (double)report->applied;
-	report->delay_m2
-		+= ((double)status->delay - before) * ((double)status->delay - report->delay_mean);
-	if (status->delay > report->delay_max)
-		report->delay_max = status->delay;
+		summary->direct_bytes += status->bytes;
+	summary->delay_mean += ((double)status->delay - before) / (double)summary->applied;
+	summary->delay_m2
+		+= ((double)status->delay - before) * ((double)status->delay - summary->delay_mean);
+	if (status->delay > summary->delay_max)
+		summary->delay_max = status->delay;
 }
 
 static double cpu_seconds(void) {
@@ -68,39 +68,39 @@ static json_t *by_reason(const uint64_t counts[REASONS_MAX]) {
 	return object;
 }
 
-static json_t *staleness_of(const struct train_report *report, uint32_t bound) {
-	double count = (double)report->applied;
+static json_t *staleness_of(const struct train_summary *summary, uint32_t bound) {
+	double count = (double)summary->applied;
 
 	return json_pack(
 		"{s:f, s:f, s:i, s:i, s:I}",
 		"mean",
-		report->delay_mean,
+		summary->delay_mean,
 		"variance",
-		report->applied > 1 ? report->delay_m2 / (count - 1.0) : 0.0,
+		summary->applied > 1 ? summary->delay_m2 / (count - 1.0) : 0.0,
 		"max",
-		(int)report->delay_max,
+		(int)summary->delay_max,
 		"bound",
 		(int)bound,
 		"count",
-		(json_int_t)report->applied
+		(json_int_t)summary->applied
 	);
 }
 
-static json_t *pulls_of(const struct train_report *report) {
+static json_t *pulls_of(const struct train_summary *summary) {
 	return json_pack(
 		"{s:I, s:I, s:I}",
 		"delivered",
-		(json_int_t)report->delivered,
+		(json_int_t)summary->delivered,
 		"not_modified",
-		(json_int_t)report->not_modified,
+		(json_int_t)summary->not_modified,
 		"failed",
-		(json_int_t)report->pulls_failed
+		(json_int_t)summary->pulls_failed
 	);
 }
 
 /* share: of all values of all steps that were sent. */
-static json_t *filter_of(const struct train *train, const struct train_report *report) {
-	const struct heddle_filter_stats *stats = &report->filter;
+static json_t *filter_of(const struct train *train, const struct train_summary *summary) {
+	const struct heddle_filter_stats *stats = &summary->filter;
 	double all = (double)stats->steps * (double)train->values;
 
 	if (stats->steps == 0)
@@ -129,17 +129,17 @@ static json_t *filter_of(const struct train *train, const struct train_report *r
 }
 
 /* Of rounds whose inexactness was computed. */
-static json_t *gamma_of(const struct train_report *report) {
-	if (report->gammas == 0)
+static json_t *gamma_of(const struct train_summary *summary) {
+	if (summary->gammas == 0)
 		return json_null();
 	return json_pack(
 		"{s:f, s:f, s:I}",
 		"mean",
-		report->gamma_sum / (double)report->gammas,
+		summary->gamma_sum / (double)summary->gammas,
 		"max",
-		report->gamma_max,
+		summary->gamma_max,
 		"count",
-		(json_int_t)report->gammas
+		(json_int_t)summary->gammas
 	);
 }
 
@@ -164,47 +164,47 @@ static void print_crc(const struct train *train, char crc[CRC_BYTES]) {
 	);
 }
 
-static json_t *updates_of(struct train *train, const struct train_report *report) {
+static json_t *updates_of(struct train *train, const struct train_summary *summary) {
 	return json_pack(
 		"{s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:b, s:o}",
 		"steps",
-		(json_int_t)report->steps,
+		(json_int_t)summary->steps,
 		"pushed",
-		(json_int_t)report->pushed,
+		(json_int_t)summary->pushed,
 		"applied",
-		(json_int_t)report->applied,
+		(json_int_t)summary->applied,
 		"dropped",
-		(json_int_t)report->dropped,
+		(json_int_t)summary->dropped,
 		"dropped_by_reason",
-		by_reason(report->dropped_by),
+		by_reason(summary->dropped_by),
 		"failed",
-		(json_int_t)report->failed,
+		(json_int_t)summary->failed,
 		"failed_by_reason",
-		by_reason(report->failed_by),
+		by_reason(summary->failed_by),
 		"pulls",
-		pulls_of(report),
+		pulls_of(summary),
 		"granted_bytes",
-		(json_int_t)report->granted_bytes,
+		(json_int_t)summary->granted_bytes,
 		"direct_bytes",
-		(json_int_t)report->direct_bytes,
+		(json_int_t)summary->direct_bytes,
 		"push_bytes",
-		(json_int_t)report->push_bytes,
+		(json_int_t)summary->push_bytes,
 		"filter",
-		filter_of(train, report),
+		filter_of(train, summary),
 		"gamma",
-		gamma_of(report),
+		gamma_of(summary),
 		"asked_again",
-		(json_int_t)report->asked_again,
+		(json_int_t)summary->asked_again,
 		"fallbacks",
-		(json_int_t)report->fallbacks,
+		(json_int_t)summary->fallbacks,
 		"preempted",
-		(int)report->preempted,
+		(int)summary->preempted,
 		"staleness",
-		staleness_of(report, train->options.tau_max)
+		staleness_of(summary, train->options.tau_max)
 	);
 }
 
-static json_t *summary(struct train *train, const struct train_report *report) {
+static json_t *summary_of(struct train *train, const struct train_summary *summary) {
 	double accuracy, loss;
 	char crc[CRC_BYTES];
 	json_t *whole;
@@ -214,9 +214,9 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 	whole = json_pack(
 		"{s:s, s:i, s:f, s:f, s:f, s:o, s:I, s:f, s:f, s:f, s:f, s:s}",
 		"role",
-		report->role,
+		summary->role,
 		"rank",
-		report->rank,
+		summary->rank,
 		"seconds",
 		(double)(hd_compute_now() - train->begun) * 1e-9,
 		"cpu_s",
@@ -226,11 +226,11 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		"compute",
 		compute_of(&train->compute),
 		"version",
-		(json_int_t)report->version,
+		(json_int_t)summary->version,
 		"scale",
 		(double)(train->scale * train->step_scale),
 		"training_loss",
-		report->steps > 0 ? report->loss_sum / (double)report->steps : 0.0,
+		summary->steps > 0 ? summary->loss_sum / (double)summary->steps : 0.0,
 		"accuracy",
 		accuracy,
 		"loss",
@@ -238,13 +238,13 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		"model_crc32",
 		crc
 	);
-	if (json_object_update_new(whole, updates_of(train, report)) == 0)
+	if (json_object_update_new(whole, updates_of(train, summary)) == 0)
 		return whole;
 	json_decref(whole);
 	return NULL;
 }
 
-int train_report_write(struct train *train, struct train_report *report) {
+int train_summary_write(struct train *train, struct train_summary *summary) {
 	const char *path = train->options.json;
 	json_t *json;
 	FILE *file;
@@ -252,7 +252,7 @@ int train_report_write(struct train *train, struct train_report *report) {
 
 	if (!path)
 		return EX_OK;
-	json = summary(train, report);
+	json = summary_of(train, summary);
 	file = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
 	if (!json || !file) {
 		json_decref(json);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Links of a snapshot, and what of them is promised already. */
-#include "hd_snapshot_internal.h"
+/* Links of a problem, and what of them is promised already. */
+#include "hd_problem_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static int read_link(const struct hd_snapshot_reader *reader, json_t *object, size_t index) {
+static int read_link(const struct hd_problem_reader *reader, json_t *object, size_t index) {
 	static const char *const keys[] = {"name", "capacity", NULL};
-	struct hd_snapshot *s = reader->snapshot;
+	struct hd_problem *s = reader->problem;
 	char prefix[64];
 	const struct hd_json_object in = {&reader->json, object, prefix};
 	const char *name = NULL;
@@ -26,14 +26,14 @@ static int read_link(const struct hd_snapshot_reader *reader, json_t *object, si
 		rc = READ_NUMBERS(&in, wanted);
 	if (rc < 0)
 		return rc;
-	return hd_snapshot_add_name(reader, prefix, s->links, name);
+	return hd_problem_add_name(reader, prefix, s->links, name);
 }
 
-int hd_snapshot_read_links(
-	const struct hd_snapshot_reader *reader,
+int hd_problem_read_links(
+	const struct hd_problem_reader *reader,
 	const struct hd_json_object *root
 ) {
-	struct hd_snapshot *s = reader->snapshot;
+	struct hd_problem *s = reader->problem;
 	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "links", true, HD_LINKS_MAX, &list);
@@ -53,22 +53,22 @@ int hd_snapshot_read_links(
 	return 0;
 }
 
-int hd_snapshot_link(
-	const struct hd_snapshot_reader *reader,
+int hd_problem_link(
+	const struct hd_problem_reader *reader,
 	const char *field,
 	const json_t *value
 ) {
 	const char *name = json_string_value(value);
-	const int link = !name ? -ENOENT : hd_snapshot_find_name(reader->snapshot->links, name);
+	const int link = !name ? -ENOENT : hd_problem_find_name(reader->problem->links, name);
 
 	if (link < 0)
 		return hd_json_fail(&reader->json, field, "must be the name of a link");
 	return link;
 }
 
-static int read_busy_one(const struct hd_snapshot_reader *reader, json_t *object, size_t index) {
+static int read_busy_one(const struct hd_problem_reader *reader, json_t *object, size_t index) {
 	static const char *const keys[] = {"link", "start", "end", "rate", "token", NULL};
-	struct hd_plan_busy *busy = &reader->snapshot->busy[index];
+	struct hd_plan_busy *busy = &reader->problem->busy[index];
 	char prefix[64], field[80];
 	const struct hd_json_object in = {&reader->json, object, prefix};
 	double token = 0;
@@ -88,7 +88,7 @@ static int read_busy_one(const struct hd_snapshot_reader *reader, json_t *object
 		return rc;
 	if (busy->end < busy->start)
 		return hd_json_fail(&reader->json, prefix, "ends before it starts");
-	rc = hd_snapshot_link(reader, field, json_object_get(object, "link"));
+	rc = hd_problem_link(reader, field, json_object_get(object, "link"));
 	if (rc < 0)
 		return rc;
 	busy->link = (uint32_t)rc;
@@ -96,11 +96,11 @@ static int read_busy_one(const struct hd_snapshot_reader *reader, json_t *object
 	return 0;
 }
 
-int hd_snapshot_read_busy(
-	const struct hd_snapshot_reader *reader,
+int hd_problem_read_busy(
+	const struct hd_problem_reader *reader,
 	const struct hd_json_object *root
 ) {
-	struct hd_snapshot *s = reader->snapshot;
+	struct hd_problem *s = reader->problem;
 	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "busy", false, HD_PLAN_BUSY_MAX, &list);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Big updates: applied a step a call, packets in between, and nobody sees half of one. */
+/* Big updates: applied a slice a call, packets in between, and nobody sees half of one. */
 #include "hd_kernels.h"
 #include "server_net.h"
 
@@ -13,8 +13,8 @@
 
 #define VALUES 30001
 #define BYTES (VALUES * sizeof(float))
-#define STEP 1000
-#define STEPS ((VALUES + STEP - 1) / STEP)
+#define SLICE 1000
+#define SLICES ((VALUES + SLICE - 1) / SLICE)
 
 struct fixture {
 	struct net net;
@@ -30,7 +30,7 @@ static int setup(void **state) {
 	struct fixture *f = calloc(1, sizeof *f);
 
 	net_open(&f->net);
-	f->config.step_values = STEP;
+	f->config.apply_values = SLICE;
 	net_server(&f->net, &f->config);
 	spec_make(&f->spec, f->tensors, VALUES);
 	f->one = fake_worker(&f->net, 0);
@@ -107,7 +107,7 @@ static void test_one_step_a_tick(void **state) {
 	/* Packets come first: they are taken, and the update does not go on meanwhile. */
 	hd_server_ops.receive(f->net.server, *now, NULL, 0, &f->net.server_node.sink);
 	assert_int_equal(stats->steps, begun);
-	for (uint64_t step = begun + 1; step < STEPS; step++) {
+	for (uint64_t step = begun + 1; step < SLICES; step++) {
 		assert_int_equal(hd_server_ops.deadline(f->net.server), 0);
 		tick(f);
 		assert_int_equal(stats->steps, step);
@@ -117,7 +117,7 @@ static void test_one_step_a_tick(void **state) {
 		assert_int_equal(net_events(&f->net, HD_EVENT_COMMITTED), 0);
 	}
 	tick(f);
-	assert_int_equal(stats->steps, STEPS);
+	assert_int_equal(stats->steps, SLICES);
 	assert_int_equal(net_events(&f->net, HD_EVENT_COMMITTED), 1);
 	assert_int_equal(hd_server_version(f->net.server, f->one->job), f->base + 1);
 	assert_true(hd_server_ops.deadline(f->net.server) > *now);
@@ -181,7 +181,7 @@ static void test_drains_in_the_middle(void **state) {
 		tick(f);
 		calls++;
 	}
-	assert_int_equal(calls, STEPS);
+	assert_int_equal(calls, SLICES);
 	apply(f);
 	assert_memory_equal(model(f), f->w, BYTES);
 	assert_int_equal(hd_server_version(f->net.server, f->one->job), f->base + 1);
@@ -215,7 +215,7 @@ static void test_jobs_take_turns(void **state) {
 	apply(f);
 	assert_memory_equal(model(f), f->w, BYTES);
 	assert_non_null(hd_server_model(f->net.server, other->job, &values));
-	assert_int_equal(hd_server_stats(f->net.server)->steps, 2 * STEPS);
+	assert_int_equal(hd_server_stats(f->net.server)->steps, 2 * SLICES);
 	fake_close(other);
 }
 
@@ -245,5 +245,5 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_not_finite_ends_at_once, setup, teardown),
 	};
 
-	return cmocka_run_group_tests_name("server-steps", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("server-slices", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The records. */
-#include "hd_report.h"
+#include "hd_results.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -18,15 +18,15 @@ static json_t *reasons(const struct hd_check_stats *s) {
 	return object;
 }
 
-static json_t *staleness(const struct hd_report_run *run) {
+static json_t *staleness(const struct hd_results_run *run) {
 	const struct hd_check_stats *s = &run->result.pushes;
 
 	return json_pack(
 		"{s:f, s:f, s:I, s:i}",
 		"mean",
-		hd_report_mean(s),
+		hd_results_mean(s),
 		"variance",
-		hd_report_variance(s),
+		hd_results_variance(s),
 		"max",
 		(json_int_t)s->delay_max,
 		"bound",
@@ -72,7 +72,7 @@ static json_t *evaluations(const struct hd_curve *curve) {
 	return list;
 }
 
-static json_t *tried(const struct hd_report_rate *rates, size_t count) {
+static json_t *tried(const struct hd_results_rate *rates, size_t count) {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < count; i++)
@@ -102,7 +102,7 @@ static json_t *known(bool is, json_t *value) {
 	return json_null();
 }
 
-static json_t *filter(const struct hd_report_run *run) {
+static json_t *filter(const struct hd_results_run *run) {
 	const struct hd_cluster_result *r = &run->result;
 
 	return json_pack(
@@ -127,7 +127,7 @@ static json_t *filter(const struct hd_report_run *run) {
 }
 
 /* What there is of training only: null without. */
-static void put_training(json_t *json, const struct hd_report_run *run) {
+static void put_training(json_t *json, const struct hd_results_run *run) {
 	const struct hd_cluster_result *r = &run->result;
 	bool reached = r->time_to_accuracy_s >= 0;
 
@@ -175,7 +175,7 @@ static json_t *aggregation(const struct hd_cluster_aggregation *a) {
 	);
 }
 
-static json_t *record(const struct hd_report_run *run) {
+static json_t *record(const struct hd_results_run *run) {
 	const struct hd_cluster_result *r = &run->result;
 	const struct hd_check_stats *s = &r->pushes;
 	json_t *estimate = r->estimate_error < 0 ? json_null() : json_real(r->estimate_error);
@@ -184,7 +184,7 @@ static json_t *record(const struct hd_report_run *run) {
 		"{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:o, "
 		"s:o, s:n, s:f, s:f, s:f, s:I, s:I, s:I, s:f}",
 		"mode",
-		hd_report_mode(run->mode, run->aggregators),
+		hd_results_mode(run->mode, run->aggregators),
 		"scenario",
 		run->scenario,
 		"simulated",
@@ -215,7 +215,7 @@ static json_t *record(const struct hd_report_run *run) {
 		estimate,
 		"cpu",
 		"applied_per_s",
-		hd_report_applied_s(run),
+		hd_results_applied_s(run),
 		"duration_s",
 		r->duration_s,
 		"settle_s",
@@ -241,7 +241,7 @@ static json_t *record(const struct hd_report_run *run) {
 	return json;
 }
 
-int hd_report_json(const char *path, const struct hd_report_run *runs, size_t count) {
+int hd_results_json(const char *path, const struct hd_results_run *runs, size_t count) {
 	json_t *list = json_array();
 	int code = 0;
 

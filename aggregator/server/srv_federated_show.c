@@ -30,7 +30,7 @@
 /* clang-format on */
 
 HD_ROW_SHAPE(
-	srv_rounds_shape,
+	srv_federated_shape,
 	rounds_row,
 	ROUNDS,
 	"rounds",
@@ -42,8 +42,9 @@ static double rounds_digits(double x) {
 	return round(1e6 * x) * 1e-6;
 }
 
-static const char *rounds_state(const struct srv_job *job, const struct srv_round_record *record) {
-	const struct srv_round_lack *lack = &job->rounds.lack;
+static const char *
+rounds_state(const struct srv_job *job, const struct srv_federated_record *record) {
+	const struct srv_federated_lack *lack = &job->federated.lack;
 
 	if (record->ended > 0)
 		return record->came > 0 ? "step" : "empty";
@@ -53,7 +54,7 @@ static const char *rounds_state(const struct srv_job *job, const struct srv_roun
 static void rounds_row(
 	struct hd_rows *rows,
 	const struct srv_job *job,
-	const struct srv_round_record *record,
+	const struct srv_federated_record *record,
 	hd_ns now
 ) {
 	bool open = record->ended == 0, gammas = record->gammas > 0;
@@ -62,7 +63,7 @@ static void rounds_row(
 		return;
 	hd_row_put(
 		rows,
-		&srv_rounds_shape,
+		&srv_federated_shape,
 		&(struct rounds_row){
 			.tenant = job->spec.tenant,
 			.job = job->spec.name,
@@ -70,7 +71,7 @@ static void rounds_row(
 			.state = rounds_state(job, record),
 			.drawn = record->drawn,
 			.came = open ? job->step.count : record->came,
-			.lacks = open ? job->rounds.lack.needed - job->rounds.lack.here : 0,
+			.lacks = open ? job->federated.lack.needed - job->federated.lack.here : 0,
 			.late = open ? job->step.late : record->late,
 			.partial = record->partial,
 			.gave_up = record->gave_up,
@@ -87,27 +88,28 @@ static void rounds_row(
 	hd_row_end(rows);
 }
 
-uint64_t srv_rounds_rows(const struct hd_server *server, hd_ns now, struct hd_rows *rows) {
+uint64_t srv_federated_rows(const struct hd_server *server, hd_ns now, struct hd_rows *rows) {
 	const struct srv_job *job;
 	uint64_t count = 0;
 
 	TAILQ_FOREACH (job, &server->jobs, link) {
-		for (uint32_t i = 1; i <= SRV_ROUNDS_SHOWN; i++) {
-			const struct srv_round_record *record
-				= &job->rounds.records[(job->rounds.round + i) % SRV_ROUNDS_SHOWN];
+		for (uint32_t i = 1; i <= SRV_FEDERATED_SHOWN; i++) {
+			const struct srv_federated_record *record
+				= &job->federated.records
+					   [(job->federated.round + i) % SRV_FEDERATED_SHOWN];
 
 			if (record->round != 0) {
 				rounds_row(rows, job, record, now);
 				count++;
 			}
 		}
-		if (!job->rounds.open && job->rounds.lack.since > 0) {
-			const struct srv_round_record next = {
-				.round = job->rounds.round + 1,
+		if (!job->federated.open && job->federated.lack.since > 0) {
+			const struct srv_federated_record next = {
+				.round = job->federated.round + 1,
 				.version = job->version,
-				.began = job->rounds.lack.since,
-				.mu
-				= job->rounds.round > 0 ? job->rounds.mu : job->spec.federated.mu,
+				.began = job->federated.lack.since,
+				.mu = job->federated.round > 0 ? job->federated.mu :
+								 job->spec.federated.mu,
 			};
 
 			rounds_row(rows, job, &next, now);

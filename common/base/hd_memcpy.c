@@ -4,7 +4,7 @@
  * that it overwrites: over veth a receiver of 8 MiB updates needs a sixth less time with these, and its
  * sender, whose packets the third-level cache then keeps, a tenth (docs/benchmarks/transfers.md).
  */
-#include "hd_copy.h"
+#include "hd_memcpy.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ static void stream_line(uint8_t *to, const uint8_t *from) {
 	_mm_stream_si128(target + 3, d);
 }
 
-void hd_copy_stream(void *to, const void *from, size_t bytes) {
+void hd_memcpy_stream(void *to, const void *from, size_t bytes) {
 	uint8_t *target = to;
 	const uint8_t *source = from;
 	size_t at = (size_t)(-(uintptr_t)to % LINE);
@@ -39,13 +39,13 @@ void hd_copy_stream(void *to, const void *from, size_t bytes) {
 	memcpy(target + at, source + at, bytes - at);
 }
 
-void hd_copy_stream_end(void) {
+void hd_memcpy_stream_end(void) {
 	_mm_sfence();
 }
 #else
-void hd_copy_stream(void *to, const void *from, size_t bytes) {
+void hd_memcpy_stream(void *to, const void *from, size_t bytes) {
 	memcpy(to, from, bytes);
 }
 
-void hd_copy_stream_end(void) {}
+void hd_memcpy_stream_end(void) {}
 #endif

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table. */
-#include "hd_report.h"
+#include "hd_results.h"
 
 #include <math.h>
 
-const char *hd_report_mode(enum hd_cluster_mode mode, uint32_t aggregators) {
+const char *hd_results_mode(enum hd_cluster_mode mode, uint32_t aggregators) {
 	static const char *const names[] = {"scheduled", "unscheduled", "direct", "scheduled"};
 
 	return mode == HD_CLUSTER_SCHEDULED && aggregators > 0 ? "aggregated" : names[mode];
 }
 
-double hd_report_mean(const struct hd_check_stats *s) {
+double hd_results_mean(const struct hd_check_stats *s) {
 	return s->commits ? s->delay_sum / (double)s->commits : 0;
 }
 
-double hd_report_variance(const struct hd_check_stats *s) {
-	double m = hd_report_mean(s);
+double hd_results_variance(const struct hd_check_stats *s) {
+	double m = hd_results_mean(s);
 
 	return s->commits ? s->delay_squares / (double)s->commits - m * m : 0;
 }
 
-double hd_report_applied_s(const struct hd_report_run *run) {
+double hd_results_applied_s(const struct hd_results_run *run) {
 	const struct hd_cluster_result *r = &run->result;
 
 	return r->duration_s > 0 ? (double)r->pushes.applied / r->duration_s : 0;
@@ -32,7 +32,7 @@ static double granted_share(const struct hd_cluster_result *r) {
 	return all > 0 ? (double)r->granted_bytes / all : 0;
 }
 
-void hd_report_head(FILE *out, bool trains) {
+void hd_results_head(FILE *out, bool trains) {
 	(void)fprintf(
 		out,
 		"%-12s %-12s %6s %8s %8s %9s %8s %8s %8s %6s %6s %6s %6s %5s %5s %5s %6s %6s %7s%s\n",
@@ -60,7 +60,7 @@ void hd_report_head(FILE *out, bool trains) {
 }
 
 /* `<`: too near to compare anything. */
-static void row_of_training(FILE *out, const struct hd_report_run *run) {
+static void row_of_training(FILE *out, const struct hd_results_run *run) {
 	const struct hd_cluster_result *r = &run->result;
 
 	(void)fprintf(out, " %6g", run->learning_rate);
@@ -77,7 +77,7 @@ static void row_of_training(FILE *out, const struct hd_report_run *run) {
 	(void)fprintf(out, " %6.4f", r->final_accuracy);
 }
 
-void hd_report_row(FILE *out, const struct hd_report_run *run) {
+void hd_results_row(FILE *out, const struct hd_results_run *run) {
 	const struct hd_cluster_result *r = &run->result;
 	const struct hd_check_stats *s = &r->pushes;
 
@@ -85,16 +85,16 @@ void hd_report_row(FILE *out, const struct hd_report_run *run) {
 		out,
 		"%-12s %-12s %6llu %8.2f %8llu %9.2f %8llu %8llu %8llu %6.2f %6.2f %6llu %6u %5.0f",
 		run->scenario,
-		hd_report_mode(run->mode, run->aggregators),
+		hd_results_mode(run->mode, run->aggregators),
 		(unsigned long long)run->seed,
 		r->duration_s,
 		(unsigned long long)s->applied,
-		hd_report_applied_s(run),
+		hd_results_applied_s(run),
 		(unsigned long long)s->pushed,
 		(unsigned long long)s->dropped,
 		(unsigned long long)s->failed,
-		hd_report_mean(s),
-		hd_report_variance(s),
+		hd_results_mean(s),
+		hd_results_variance(s),
 		(unsigned long long)s->delay_max,
 		run->tau_max,
 		100 * granted_share(r)
@@ -158,12 +158,12 @@ static void print_ratio(FILE *out, const char *what, const struct spread *s) {
 
 /* Two modes: the first run of each, and how many runs further their next is. */
 struct pairs {
-	const struct hd_report_run *ours, *theirs;
+	const struct hd_results_run *ours, *theirs;
 	size_t count, step;
 };
 
-static const char *name_of(const struct hd_report_run *run) {
-	return hd_report_mode(run->mode, run->aggregators);
+static const char *name_of(const struct hd_results_run *run) {
+	return hd_results_mode(run->mode, run->aggregators);
 }
 
 static void print_accuracy_pairs(FILE *out, const struct pairs *pairs) {
@@ -207,12 +207,12 @@ static void print_pairs(FILE *out, const struct pairs *pairs) {
 	struct spread ratio = {0}, variances[2] = {0};
 
 	for (size_t i = 0; i < pairs->count; i++) {
-		const struct hd_report_run *ours = &pairs->ours[i * pairs->step];
-		const struct hd_report_run *theirs = &pairs->theirs[i * pairs->step];
+		const struct hd_results_run *ours = &pairs->ours[i * pairs->step];
+		const struct hd_results_run *theirs = &pairs->theirs[i * pairs->step];
 
-		take(&ratio, hd_report_applied_s(ours) / hd_report_applied_s(theirs));
-		take(&variances[0], hd_report_variance(&ours->result.pushes));
-		take(&variances[1], hd_report_variance(&theirs->result.pushes));
+		take(&ratio, hd_results_applied_s(ours) / hd_results_applied_s(theirs));
+		take(&variances[0], hd_results_variance(&ours->result.pushes));
+		take(&variances[1], hd_results_variance(&theirs->result.pushes));
 	}
 	(void)fprintf(
 		out,
@@ -233,7 +233,7 @@ static void print_pairs(FILE *out, const struct pairs *pairs) {
 		print_accuracy_pairs(out, pairs);
 }
 
-void hd_report_pairs(FILE *out, const struct hd_report_run *runs, size_t count, size_t modes) {
+void hd_results_pairs(FILE *out, const struct hd_results_run *runs, size_t count, size_t modes) {
 	if (count < modes)
 		return;
 	for (size_t a = 0; a < modes; a++)

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "hd_snapshot_internal.h"
+#include "hd_problem_internal.h"
 
-const struct hd_plan_input *hd_snapshot_input(const struct hd_snapshot *snapshot) {
-	return &snapshot->input;
+const struct hd_plan_input *hd_problem_input(const struct hd_problem *problem) {
+	return &problem->input;
 }
 
-json_t *hd_snapshot_id_of(const struct hd_snapshot *snapshot, uint64_t id) {
-	return id == 0 ? json_null() : json_deep_copy(snapshot->ids[id - 1].value);
+json_t *hd_problem_id_of(const struct hd_problem *problem, uint64_t id) {
+	return id == 0 ? json_null() : json_deep_copy(problem->ids[id - 1].value);
 }
 
-static json_t *link_name(const struct hd_snapshot *snapshot, uint32_t link) {
-	const json_t *links = json_object_get(snapshot->root, "links");
+static json_t *link_name(const struct hd_problem *problem, uint32_t link) {
+	const json_t *links = json_object_get(problem->root, "links");
 
 	if (link == HD_PLAN_NONE)
 		return json_null();
 	return json_deep_copy(json_object_get(json_array_get(links, link), "name"));
 }
 
-static json_t *why_of(const struct hd_snapshot *snapshot, const struct hd_plan_entry *entry) {
+static json_t *why_of(const struct hd_problem *problem, const struct hd_plan_entry *entry) {
 	const struct hd_plan_why *why = &entry->why;
-	const bool pull = snapshot->items[entry->item].direction == HD_PLAN_PULL;
+	const bool pull = problem->items[entry->item].direction == HD_PLAN_PULL;
 	json_t *json = json_pack("{s:f}", "finish", why->finish);
 
-	json_object_set_new(json, "runner_up", hd_snapshot_id_of(snapshot, why->runner_up));
+	json_object_set_new(json, "runner_up", hd_problem_id_of(problem, why->runner_up));
 	if (why->runner_up != 0)
 		json_object_set_new(json, "runner_up_finish", json_real(why->runner_up_finish));
 	if (!pull) {
@@ -32,7 +32,7 @@ static json_t *why_of(const struct hd_snapshot *snapshot, const struct hd_plan_e
 	return json;
 }
 
-json_t *hd_snapshot_segments_of(const struct hd_plan_entry *entry) {
+json_t *hd_problem_segments_of(const struct hd_plan_entry *entry) {
 	json_t *list = json_array();
 
 	for (uint8_t s = 0; s < entry->segment_count; s++)
@@ -51,23 +51,21 @@ json_t *hd_snapshot_segments_of(const struct hd_plan_entry *entry) {
 	return list;
 }
 
-static json_t *drop_of(const struct hd_snapshot *snapshot, const struct hd_plan_entry *entry) {
+static json_t *drop_of(const struct hd_problem *problem, const struct hd_plan_entry *entry) {
 	json_t *json = json_object();
 
-	json_object_set_new(
-		json, "id", hd_snapshot_id_of(snapshot, snapshot->items[entry->item].id)
-	);
+	json_object_set_new(json, "id", hd_problem_id_of(problem, problem->items[entry->item].id));
 	json_object_set_new(
 		json,
 		"reason",
 		json_string(entry->why.rule == HD_PLAN_DROP_IDLES ? "idles" : "bound")
 	);
-	json_object_set_new(json, "why", why_of(snapshot, entry));
+	json_object_set_new(json, "why", why_of(problem, entry));
 	return json;
 }
 
-void hd_snapshot_tell_after(
-	const struct hd_snapshot *snapshot,
+void hd_problem_tell_after(
+	const struct hd_problem *problem,
 	const struct hd_plan_entry *entries,
 	const struct hd_plan_entry *entry,
 	json_t *json
@@ -90,22 +88,22 @@ void hd_snapshot_tell_after(
 		json_object_set_new(
 			json,
 			"after",
-			hd_snapshot_id_of(snapshot, snapshot->items[entries[after].item].id)
+			hd_problem_id_of(problem, problem->items[entries[after].item].id)
 		);
 }
 
 static json_t *order_of(
-	const struct hd_snapshot *snapshot,
+	const struct hd_problem *problem,
 	const struct hd_plan_entry *entries,
 	const struct hd_plan_entry *entry,
 	const struct hd_plan_grouped *grouped
 ) {
 	const uint32_t group = !grouped || !grouped->group_of ? HD_PLAN_NONE :
 								grouped->group_of[entry - entries];
-	const struct hd_plan_item *item = &snapshot->items[entry->item];
+	const struct hd_plan_item *item = &problem->items[entry->item];
 	json_t *json = json_object();
 
-	json_object_set_new(json, "id", hd_snapshot_id_of(snapshot, item->id));
+	json_object_set_new(json, "id", hd_problem_id_of(problem, item->id));
 	json_object_set_new(
 		json,
 		"position",
@@ -120,25 +118,25 @@ static json_t *order_of(
 			json, "delay", json_integer((json_int_t)(entry->position - item->version))
 		);
 	json_object_set_new(json, "rule", json_string(hd_plan_rule_name(entry->why.rule)));
-	json_object_set_new(json, "why", why_of(snapshot, entry));
-	json_object_set_new(json, "bottleneck", link_name(snapshot, entry->bottleneck));
-	hd_snapshot_tell_after(snapshot, entries, entry, json);
+	json_object_set_new(json, "why", why_of(problem, entry));
+	json_object_set_new(json, "bottleneck", link_name(problem, entry->bottleneck));
+	hd_problem_tell_after(problem, entries, entry, json);
 	if (group != HD_PLAN_NONE) {
 		json_object_set_new(json, "group", json_integer((json_int_t)group + 1));
 		json_object_set_new(
 			json,
 			"aggregator",
-			json_string(hd_snapshot_aggregator_name(
-				snapshot, grouped->groups[group].aggregator
+			json_string(hd_problem_aggregator_name(
+				problem, grouped->groups[group].aggregator
 			))
 		);
 	}
-	json_object_set_new(json, "segments", hd_snapshot_segments_of(entry));
+	json_object_set_new(json, "segments", hd_problem_segments_of(entry));
 	return json;
 }
 
-json_t *hd_snapshot_plan(
-	const struct hd_snapshot *snapshot,
+json_t *hd_problem_plan(
+	const struct hd_problem *problem,
 	const struct hd_plan_entry *entries,
 	uint32_t count,
 	const struct hd_plan_grouped *grouped
@@ -153,11 +151,11 @@ json_t *hd_snapshot_plan(
 		const struct hd_plan_entry *entry = &entries[e];
 
 		if (entry->dropped) {
-			json_array_append_new(drops, drop_of(snapshot, entry));
+			json_array_append_new(drops, drop_of(problem, entry));
 			continue;
 		}
-		json_array_append_new(order, order_of(snapshot, entries, entry, grouped));
-		if (snapshot->items[entry->item].direction == HD_PLAN_PUSH) {
+		json_array_append_new(order, order_of(problem, entries, entry, grouped));
+		if (problem->items[entry->item].direction == HD_PLAN_PUSH) {
 			sum += entry->commit;
 			pushes++;
 		}
@@ -168,6 +166,6 @@ json_t *hd_snapshot_plan(
 		plan, "mean_commit", pushes == 0 ? json_null() : json_real(sum / pushes)
 	);
 	if (grouped)
-		json_object_set_new(plan, "groups", hd_snapshot_groups(snapshot, grouped));
+		json_object_set_new(plan, "groups", hd_problem_groups(problem, grouped));
 	return plan;
 }

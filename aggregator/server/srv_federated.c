@@ -29,8 +29,8 @@ static bool takes_part(const struct srv_member *member) {
 	return member && member->peer && member->peer->joined && !member->done && !member->observer;
 }
 
-static struct srv_round_record *rounds_record(struct srv_rounds *rounds) {
-	return &rounds->records[rounds->round % SRV_ROUNDS_SHOWN];
+static struct srv_federated_record *rounds_record(struct srv_federated *rounds) {
+	return &rounds->records[rounds->round % SRV_FEDERATED_SHOWN];
 }
 
 static bool counts_late(const struct srv_job *job) {
@@ -38,7 +38,7 @@ static bool counts_late(const struct srv_job *job) {
 }
 
 static bool is_drawn(const struct srv_job *job, const struct srv_member *member) {
-	return job->rounds.open && member->draw.round == job->rounds.round;
+	return job->federated.open && member->draw.round == job->federated.round;
 }
 
 /* Its update is to come. Who has said what it did and then that it is done has sent one. */
@@ -76,11 +76,11 @@ rounds_present(const struct hd_server *server, const struct srv_job *job) {
 	return present;
 }
 
-uint32_t srv_rounds_needs(const struct hd_server *server, const struct srv_job *job) {
+uint32_t srv_federated_needs(const struct hd_server *server, const struct srv_job *job) {
 	const struct round_present present = rounds_present(server, job);
 	uint32_t least = job->spec.federated.clients_least;
 	uint32_t most
-		= job->step.count - job->step.late + (job->rounds.closed ? 0 : present.awaited);
+		= job->step.count - job->step.late + (job->federated.closed ? 0 : present.awaited);
 
 	/* When nobody pushes on, what is there is the step. */
 	if (present.here == 0 && present.awaited == 0 && job->step.count > 0)
@@ -92,13 +92,13 @@ uint32_t srv_rounds_needs(const struct hd_server *server, const struct srv_job *
 static hd_ns rounds_gives_up(const struct srv_job *job) {
 	uint32_t wait_ms = job->spec.federated.wait_ms;
 
-	return job->rounds.lack.since > 0 && wait_ms > 0 ?
-		hd_ns_add(job->rounds.lack.since, (hd_ns)wait_ms * HD_MS) :
+	return job->federated.lack.since > 0 && wait_ms > 0 ?
+		hd_ns_add(job->federated.lack.since, (hd_ns)wait_ms * HD_MS) :
 		HD_NEVER;
 }
 
-hd_ns srv_rounds_deadline(const struct srv_job *job) {
-	const struct srv_rounds *rounds = &job->rounds;
+hd_ns srv_federated_deadline(const struct srv_job *job) {
+	const struct srv_federated *rounds = &job->federated;
 	hd_ns until = rounds->open && !rounds->closed ? rounds->deadline : HD_NEVER;
 
 	return is_federated(job) ? hd_ns_min(until, rounds_gives_up(job)) : HD_NEVER;
@@ -107,8 +107,8 @@ hd_ns srv_rounds_deadline(const struct srv_job *job) {
 /* --- late updates ----------------------------------------------------------------------------- */
 
 /* Of the model under way, made if it is the first; NULL: nothing late counts. */
-static struct srv_round_past *rounds_past(struct srv_job *job) {
-	struct srv_rounds *rounds = &job->rounds;
+static struct srv_federated_past *rounds_past(struct srv_job *job) {
+	struct srv_federated *rounds = &job->federated;
 
 	if (!rounds->past && counts_late(job))
 		rounds->past = calloc(HD_LATE_STEPS_MAX + 1, sizeof *rounds->past);
@@ -116,7 +116,7 @@ static struct srv_round_past *rounds_past(struct srv_job *job) {
 }
 
 static void rounds_given(struct srv_job *job, uint16_t rank) {
-	struct srv_round_past *past = rounds_past(job);
+	struct srv_federated_past *past = rounds_past(job);
 
 	if (past) {
 		past->used = true;
@@ -126,11 +126,11 @@ static void rounds_given(struct srv_job *job, uint16_t rank) {
 }
 
 /* Where this base was drawn for; NULL: it is too old, or nobody was. */
-static struct srv_round_past *rounds_find(const struct srv_job *job, hd_version base) {
-	const struct srv_rounds *rounds = &job->rounds;
+static struct srv_federated_past *rounds_find(const struct srv_job *job, hd_version base) {
+	const struct srv_federated *rounds = &job->federated;
 
 	for (uint32_t i = 0; rounds->past && i <= HD_LATE_STEPS_MAX; i++) {
-		struct srv_round_past *past = &rounds->past[i];
+		struct srv_federated_past *past = &rounds->past[i];
 
 		if (past->used && past->base == hd_version_counter(base))
 			return past;
@@ -138,8 +138,8 @@ static struct srv_round_past *rounds_find(const struct srv_job *job, hd_version 
 	return NULL;
 }
 
-uint32_t srv_rounds_late(const struct srv_job *job, hd_version base) {
-	const struct srv_round_past *past;
+uint32_t srv_federated_late(const struct srv_job *job, hd_version base) {
+	const struct srv_federated_past *past;
 	uint64_t late;
 
 	if (hd_version_counter(base) == hd_version_counter(job->version))
@@ -147,13 +147,13 @@ uint32_t srv_rounds_late(const struct srv_job *job, hd_version base) {
 	past = counts_late(job) ? rounds_find(job, base) : NULL;
 	if (!past)
 		return UINT32_MAX;
-	late = job->rounds.steps - past->step;
+	late = job->federated.steps - past->step;
 	return late <= job->spec.tau_max ? (uint32_t)late : UINT32_MAX;
 }
 
-void srv_rounds_fini(struct srv_job *job) {
-	free(job->rounds.past);
-	job->rounds.past = NULL;
+void srv_federated_fini(struct srv_job *job) {
+	free(job->federated.past);
+	job->federated.past = NULL;
 }
 
 /* --- drawing ---------------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ void srv_rounds_fini(struct srv_job *job) {
 /* Up to `count` more of those here that were not drawn for this round. Returns how many. */
 static uint32_t rounds_draw(struct srv_job *job, uint32_t count) {
 	const struct hd_federated *f = &job->spec.federated;
-	struct srv_rounds *rounds = &job->rounds;
+	struct srv_federated *rounds = &job->federated;
 	uint32_t order[HD_WORKERS_MAX], here = 0;
 	uint16_t rank[HD_WORKERS_MAX], before = rounds->drawn;
 
@@ -196,7 +196,7 @@ static void rounds_forgo(struct srv_job *job) {
 }
 
 static void rounds_say(struct srv_turn *turn, const struct srv_job *job, struct srv_peer *peer) {
-	const struct srv_rounds *rounds = &job->rounds;
+	const struct srv_federated *rounds = &job->federated;
 	struct hd_message message = {.kind = HD_MSG_ROUND};
 	hd_ns left = rounds->deadline > turn->now ? rounds->deadline - turn->now : HD_MS;
 
@@ -222,14 +222,14 @@ static void rounds_tell(struct srv_turn *turn, struct srv_job *job) {
 
 	TAILQ_FOREACH (peer, &turn->server->peers, link)
 		if (peer->job == job && takes_part(peer->member) && is_drawn(job, peer->member)
-		    && peer->round_told != job->rounds.round && !peer->member->draw.gave_up
+		    && peer->round_told != job->federated.round && !peer->member->draw.gave_up
 		    && !srv_member_stepped(peer->member))
 			rounds_say(turn, job, peer);
 }
 
 /* The next round, from this version on, without anybody drawn. */
 static void rounds_open(const struct srv_turn *turn, struct srv_job *job, hd_version version) {
-	struct srv_rounds *rounds = &job->rounds;
+	struct srv_federated *rounds = &job->federated;
 
 	rounds->round++;
 	rounds->open = true;
@@ -237,7 +237,7 @@ static void rounds_open(const struct srv_turn *turn, struct srv_job *job, hd_ver
 	rounds->drawn = 0;
 	rounds->draws = 0;
 	rounds->loss_sum = rounds->loss_weight = 0;
-	*rounds_record(rounds) = (struct srv_round_record){
+	*rounds_record(rounds) = (struct srv_federated_record){
 		.round = rounds->round,
 		.version = version,
 		.began = turn->now,
@@ -249,7 +249,7 @@ static void rounds_open(const struct srv_turn *turn, struct srv_job *job, hd_ver
  * version. */
 static void rounds_begin(struct srv_turn *turn, struct srv_job *job) {
 	const struct hd_federated *f = &job->spec.federated;
-	struct srv_rounds *rounds = &job->rounds;
+	struct srv_federated *rounds = &job->federated;
 	uint32_t came;
 
 	if (rounds->round == 0) {
@@ -265,8 +265,8 @@ static void rounds_begin(struct srv_turn *turn, struct srv_job *job) {
 }
 
 /* It is over, with a step or without one. */
-static void rounds_close(const struct srv_turn *turn, struct srv_rounds *rounds) {
-	struct srv_round_record *record = rounds_record(rounds);
+static void rounds_close(const struct srv_turn *turn, struct srv_federated *rounds) {
+	struct srv_federated_record *record = rounds_record(rounds);
 
 	rounds->open = false;
 	record->ended = hd_ns_max(turn->now, 1);
@@ -277,7 +277,7 @@ static void rounds_close(const struct srv_turn *turn, struct srv_rounds *rounds)
 /* Clients without which no round begins: the first one of all waits for so many as the job begins with. */
 static uint32_t rounds_begins_with(const struct srv_job *job) {
 	const struct hd_federated *f = &job->spec.federated;
-	bool first = job->rounds.round == 0 && job->life_count == 0;
+	bool first = job->federated.round == 0 && job->life_count == 0;
 
 	return first && f->available > f->clients_least ? f->available : f->clients_least;
 }
@@ -298,7 +298,7 @@ static uint32_t rounds_gone(const struct srv_job *job) {
 }
 
 static void rounds_say_lack(struct srv_turn *turn, struct srv_job *job) {
-	const struct srv_rounds *rounds = &job->rounds;
+	const struct srv_federated *rounds = &job->federated;
 	struct hd_message message = {.kind = HD_MSG_LACK};
 	struct srv_peer *peer;
 
@@ -319,21 +319,21 @@ static void rounds_say_lack(struct srv_turn *turn, struct srv_job *job) {
  * client makes the round whole, or when all have left. */
 static void
 rounds_count(struct srv_turn *turn, struct srv_job *job, uint32_t here, uint32_t needed) {
-	struct srv_round_lack *lack = &job->rounds.lack;
+	struct srv_federated_lack *lack = &job->federated.lack;
 
 	if (here >= needed || rounds_present(turn->server, job).here == 0) {
-		*lack = (struct srv_round_lack){0};
+		*lack = (struct srv_federated_lack){0};
 		return;
 	}
 	if (lack->since == 0 || here > lack->here)
-		*lack = (struct srv_round_lack){.since = hd_ns_max(turn->now, 1)};
+		*lack = (struct srv_federated_lack){.since = hd_ns_max(turn->now, 1)};
 	lack->here = here;
 	lack->needed = needed;
 	if (turn->now >= rounds_gives_up(job)) {
 		rounds_say_lack(turn, job);
 		lack->since = turn->now;
 		lack->told = true;
-		job->rounds.lacked++;
+		job->federated.lacked++;
 	}
 }
 
@@ -343,7 +343,7 @@ static bool rounds_stuck(const struct srv_job *job, const struct round_present *
 	uint32_t came = job->step.count - job->step.late;
 	uint32_t least = job->spec.federated.clients_least;
 
-	if (!job->rounds.open || present->awaited > 0)
+	if (!job->federated.open || present->awaited > 0)
 		return false;
 	return came == 0
 		|| (came + present->spare < least && came + present->spare + present->quit >= least
@@ -352,8 +352,8 @@ static bool rounds_stuck(const struct srv_job *job, const struct round_present *
 
 /* --- the round -------------------------------------------------------------------------------- */
 
-void srv_rounds_look(struct srv_turn *turn, struct srv_job *job) {
-	struct srv_rounds *rounds = &job->rounds;
+void srv_federated_look(struct srv_turn *turn, struct srv_job *job) {
+	struct srv_federated *rounds = &job->federated;
 	struct round_present present;
 	uint32_t least = job->spec.federated.clients_least, ready;
 
@@ -387,7 +387,7 @@ void srv_rounds_look(struct srv_turn *turn, struct srv_job *job) {
 /* Whether it was drawn for the model that this was computed from, and has given nothing yet. */
 static bool rounds_expects(const struct srv_job *job, const struct srv_part *part) {
 	const struct srv_member *member = part->member;
-	const struct srv_round_past *past;
+	const struct srv_federated_past *past;
 
 	if (hd_version_counter(part->base) == hd_version_counter(job->version))
 		return is_drawn(job, member) && !member->draw.gave_up;
@@ -395,7 +395,7 @@ static bool rounds_expects(const struct srv_job *job, const struct srv_part *par
 	return past && (past->drawn[member->rank / 8] >> member->rank % 8 & 1) != 0;
 }
 
-enum hd_reason srv_rounds_admit(
+enum hd_reason srv_federated_admit(
 	const struct srv_job *job,
 	const struct srv_incoming *in,
 	const struct srv_part **cause
@@ -413,27 +413,27 @@ enum hd_reason srv_rounds_admit(
 	return HD_REASON_NONE;
 }
 
-void srv_rounds_taken(struct srv_job *job, const struct srv_incoming *in, double weight) {
-	job->rounds.received += weight;
+void srv_federated_taken(struct srv_job *job, const struct srv_incoming *in, double weight) {
+	job->federated.received += weight;
 	for (uint16_t i = 0; i < in->part_count; i++) {
-		struct srv_round_past *past = rounds_find(job, in->parts[i].base);
+		struct srv_federated_past *past = rounds_find(job, in->parts[i].base);
 		uint16_t rank = in->parts[i].member->rank;
 
 		if (past)
 			past->drawn[rank / 8] &= (uint8_t) ~(1U << rank % 8);
-		job->rounds.late += in->parts[i].late > 0;
+		job->federated.late += in->parts[i].late > 0;
 	}
 }
 
-void srv_rounds_work(
+void srv_federated_work(
 	struct srv_turn *turn,
 	const struct srv_peer *peer,
 	const struct hd_msg_work *work
 ) {
 	struct srv_job *job = peer->job;
-	struct srv_rounds *rounds = &job->rounds;
+	struct srv_federated *rounds = &job->federated;
 	struct srv_member *member = peer->member;
-	struct srv_round_record *record;
+	struct srv_federated_record *record;
 
 	if (counts_late(job) && work->round < rounds->round)
 		return; /* of a round that is over: its update says the rest */
@@ -463,7 +463,7 @@ void srv_rounds_work(
 }
 
 static void rounds_adapt(struct srv_job *job) {
-	struct srv_rounds *rounds = &job->rounds;
+	struct srv_federated *rounds = &job->federated;
 	double loss;
 
 	if (!(rounds->loss_weight > 0))
@@ -484,19 +484,19 @@ static void rounds_adapt(struct srv_job *job) {
 	rounds->has_loss = true;
 }
 
-void srv_rounds_dropped(struct srv_job *job) {
-	if (is_federated(job) && job->rounds.round > 0)
-		rounds_record(&job->rounds)->dropped++;
+void srv_federated_dropped(struct srv_job *job) {
+	if (is_federated(job) && job->federated.round > 0)
+		rounds_record(&job->federated)->dropped++;
 }
 
-void srv_rounds_ended(const struct srv_turn *turn, struct srv_job *job) {
+void srv_federated_ended(const struct srv_turn *turn, struct srv_job *job) {
 	uint64_t counter = hd_version_counter(job->version);
-	struct srv_round_record *record;
-	struct srv_round_past *past;
+	struct srv_federated_record *record;
+	struct srv_federated_past *past;
 
 	if (!is_federated(job))
 		return;
-	if (!job->rounds.open) { /* what came late, when no round began any more */
+	if (!job->federated.open) { /* what came late, when no round began any more */
 		rounds_open(
 			turn,
 			job,
@@ -505,16 +505,16 @@ void srv_rounds_ended(const struct srv_turn *turn, struct srv_job *job) {
 			)
 		);
 	}
-	record = rounds_record(&job->rounds);
+	record = rounds_record(&job->federated);
 	record->came = job->step.count;
 	record->late = job->step.late;
 	record->weight = job->step.weight;
-	job->rounds.applied += job->step.weight;
-	job->rounds.ended++;
-	rounds_close(turn, &job->rounds);
+	job->federated.applied += job->step.weight;
+	job->federated.ended++;
+	rounds_close(turn, &job->federated);
 	rounds_adapt(job);
-	job->rounds.steps++;
+	job->federated.steps++;
 	past = rounds_past(job);
 	if (past) /* what was there is too old by now */
-		*past = (struct srv_round_past){.step = job->rounds.steps};
+		*past = (struct srv_federated_past){.step = job->federated.steps};
 }

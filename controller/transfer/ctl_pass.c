@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One planning round: everything pending is planned over what the books leave of each link; what
+ * One planning pass: everything pending is planned over what the books leave of each link; what
  * starts within the horizon is granted, the rest stays pending, so that a shorter newcomer can still
  * go first.
  *
@@ -208,7 +208,7 @@ static void count_behind(struct hd_controller *c) {
 	}
 }
 
-/* --- the round --- */
+/* --- the pass --- */
 
 static uint64_t after_token(const struct hd_controller *c, const struct hd_plan_entry *e) {
 	const struct ctl_transfer *before;
@@ -294,7 +294,7 @@ record_plan(const struct hd_controller *c, uint64_t grants, uint64_t drops, doub
 	uint64_t granted = c->counters.grants - grants;
 	uint64_t dropped = ctl_drops(c) - drops;
 
-	/* While a long transfer runs, round after round decides nothing. */
+	/* While a long transfer runs, pass after pass decides nothing. */
 	if (!granted && !dropped)
 		return;
 	ctl_record(
@@ -309,7 +309,7 @@ record_plan(const struct hd_controller *c, uint64_t grants, uint64_t drops, doub
 	);
 }
 
-void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
+void ctl_pass(struct hd_controller *c, struct hd_sink *sink) {
 	struct ctl_scratch *s = &c->scratch;
 	const struct hd_plan_entry *entries = NULL;
 	const char *error = NULL;
@@ -318,12 +318,12 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 	double covers = 0;
 
 	c->plan_at = HD_NEVER;
-	ctl_sync_round(c, sink);
+	ctl_sync_pass(c, sink);
 	if (!c->pending_count)
 		return;
 	c->last_plan = s->planned_at = c->now;
 	ctl_tenants_mark(c);
-	if (ctl_round_input(c)) {
+	if (ctl_pass_input(c)) {
 		ctl_plan_soon(c);
 		return;
 	}
@@ -342,7 +342,7 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 	}
 	s->entries = entries;
 	s->entry_count = count;
-	ctl_group_round(c);
+	ctl_group_pass(c);
 	entries = s->entries;
 	for (uint32_t i = 0; i < count; i++)
 		covers = fmax(covers, entries[i].dropped ? 0 : entries[i].commit);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one planning round of the controller core costs with many requests pending: projecting the
+ * What one planning pass of the controller core costs with many requests pending: projecting the
  * books, the planner, choosing what is granted. In virtual time with real endpoints; only the call
  * that planned is timed, on this process's CPU clock.
  */
@@ -58,13 +58,13 @@ static void measure(uint32_t pending) {
 	for (int i = 0; i < TIMES; i++) {
 		double from = now_us();
 
-		ctl_round(net.controller, &net.sink);
+		ctl_pass(net.controller, &net.sink);
 		us[i] = now_us() - from;
 		net_run(&net, 100 * HD_US);
 	}
 	qsort(us, TIMES, sizeof us[0], by_value);
 	(void
-	)printf("round  %6u pending on %d hosts: median %8.0f us, max %8.0f us",
+	)printf("pass  %6u pending on %d hosts: median %8.0f us, max %8.0f us",
 		net.controller->pending_count,
 		WORKERS,
 		us[TIMES / 2],

@@ -7,44 +7,44 @@
 #include "srv_job.h"
 #include "srv_keep.h"
 
-void srv_report_applied(
+void srv_summary_applied(
 	struct srv_job *job,
 	struct srv_member *member,
 	uint32_t delay,
 	bool direct
 ) {
-	struct hd_job_report *report = &job->report;
+	struct hd_job_summary *summary = &job->summary;
 
-	report->applied++;
-	report->direct += direct ? 1 : 0;
-	report->delay_sum += delay;
-	report->delay_squares += (uint64_t)delay * delay;
-	report->delay_max = delay > report->delay_max ? delay : report->delay_max;
+	summary->applied++;
+	summary->direct += direct ? 1 : 0;
+	summary->delay_sum += delay;
+	summary->delay_squares += (uint64_t)delay * delay;
+	summary->delay_max = delay > summary->delay_max ? delay : summary->delay_max;
 	member->tally.applied++;
 	member->tally.delay_sum += delay;
 }
 
-void srv_report_ended(
+void srv_summary_ended(
 	struct srv_job *job,
 	struct srv_member *member,
 	const struct srv_round *round
 ) {
 	if (round->outcome == HD_OUTCOME_DROPPED) {
-		job->report.dropped[round->reason]++;
+		job->summary.dropped[round->reason]++;
 		member->tally.dropped++;
 	} else {
-		job->report.failed[round->reason]++;
+		job->summary.failed[round->reason]++;
 		member->tally.failed++;
 	}
 }
 
-void srv_report_interrupted(struct srv_job *job, enum hd_reason reason) {
-	job->report.interrupted[reason]++;
+void srv_summary_interrupted(struct srv_job *job, enum hd_reason reason) {
+	job->summary.interrupted[reason]++;
 }
 
 /* --- telling ---------------------------------------------------------------------------------- */
 
-static uint32_t report_workers(const struct srv_job *job, struct hd_worker_report *rows) {
+static uint32_t summary_workers(const struct srv_job *job, struct hd_worker_summary *rows) {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
@@ -61,28 +61,28 @@ static uint32_t report_workers(const struct srv_job *job, struct hd_worker_repor
 	return count;
 }
 
-void srv_report_tell(struct srv_turn *turn, struct srv_job *job) {
+void srv_summary_tell(struct srv_turn *turn, struct srv_job *job) {
 	const struct hd_server_ops *ops = turn->server->config.ops;
-	struct hd_job_report report = job->report;
-	struct hd_worker_report *rows;
+	struct hd_job_summary summary = job->summary;
+	struct hd_worker_summary *rows;
 
 	job->emptied = false;
-	if (!ops || !ops->report)
+	if (!ops || !ops->summary)
 		return;
 	rows = calloc(HD_WORKERS_MAX, sizeof *rows);
 	if (!rows)
 		return;
-	report.job = job->id;
-	report.spec = &job->spec;
-	report.version = job->version;
-	report.durable = job->durable;
-	report.ended = turn->now;
-	report.resumed = job->life_count > 0;
-	report.bytes = job->bytes;
-	report.workers = rows;
-	report.worker_count = report_workers(job, rows);
-	for (uint32_t i = 0; i < report.worker_count; i++)
-		report.rounds += rows[i].rounds;
-	ops->report(turn->server->config.owner, &report);
+	summary.job = job->id;
+	summary.spec = &job->spec;
+	summary.version = job->version;
+	summary.durable = job->durable;
+	summary.ended = turn->now;
+	summary.resumed = job->life_count > 0;
+	summary.bytes = job->bytes;
+	summary.workers = rows;
+	summary.worker_count = summary_workers(job, rows);
+	for (uint32_t i = 0; i < summary.worker_count; i++)
+		summary.rounds += rows[i].rounds;
+	ops->summary(turn->server->config.owner, &summary);
 	free(rows);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "hd_job_report.h"
+#include "hd_job_summary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,9 +49,9 @@ static double mean_of(uint64_t sum, uint64_t count) {
 	return count > 0 ? (double)sum / (double)count : 0;
 }
 
-static json_t *staleness_of(const struct hd_job_report *report) {
-	double mean = mean_of(report->delay_sum, report->applied);
-	double variance = mean_of(report->delay_squares, report->applied) - mean * mean;
+static json_t *staleness_of(const struct hd_job_summary *summary) {
+	double mean = mean_of(summary->delay_sum, summary->applied);
+	double variance = mean_of(summary->delay_squares, summary->applied) - mean * mean;
 
 	return json_pack(
 		"{s:f, s:f, s:I, s:I}",
@@ -60,17 +60,17 @@ static json_t *staleness_of(const struct hd_job_report *report) {
 		"variance",
 		variance > 0 ? variance : 0.0,
 		"max",
-		(json_int_t)report->delay_max,
+		(json_int_t)summary->delay_max,
 		"bound",
-		(json_int_t)report->spec->tau_max
+		(json_int_t)summary->spec->tau_max
 	);
 }
 
-static json_t *workers_of(const struct hd_job_report *report) {
+static json_t *workers_of(const struct hd_job_summary *summary) {
 	json_t *rows = json_array();
 
-	for (uint32_t i = 0; i < report->worker_count; i++) {
-		const struct hd_worker_report *row = &report->workers[i];
+	for (uint32_t i = 0; i < summary->worker_count; i++) {
+		const struct hd_worker_summary *row = &summary->workers[i];
 
 		(void)json_array_append_new(
 			rows,
@@ -96,46 +96,46 @@ static json_t *workers_of(const struct hd_job_report *report) {
 	return rows;
 }
 
-static double seconds_of(const struct hd_job_report *report) {
-	return (double)(report->ended - report->begun) * 1e-9;
+static double seconds_of(const struct hd_job_summary *summary) {
+	return (double)(summary->ended - summary->begun) * 1e-9;
 }
 
-static json_t *json_of(const struct hd_job_report *report) {
-	uint64_t known = report->applied + sum_of(report->dropped) + sum_of(report->failed);
-	uint64_t elsewhere = report->rounds > known ? report->rounds - known : 0;
+static json_t *json_of(const struct hd_job_summary *summary) {
+	uint64_t known = summary->applied + sum_of(summary->dropped) + sum_of(summary->failed);
+	uint64_t elsewhere = summary->rounds > known ? summary->rounds - known : 0;
 	json_t *object = json_pack(
 		"{s:s, s:s, s:b, s:f, s:I, s:o, s:o}",
 		"tenant",
-		report->spec->tenant,
+		summary->spec->tenant,
 		"job",
-		report->spec->name,
+		summary->spec->name,
 		"resumed",
-		(int)report->resumed,
+		(int)summary->resumed,
 		"duration_s",
-		seconds_of(report),
+		seconds_of(summary),
 		"model_bytes",
-		(json_int_t)report->bytes,
+		(json_int_t)summary->bytes,
 		"version",
-		version_of(report->version),
+		version_of(summary->version),
 		"durable",
-		version_of(report->durable)
+		version_of(summary->durable)
 	);
 
 	if (!object)
 		return NULL;
-	(void)json_object_set_new(object, "rounds", json_integer((json_int_t)report->rounds));
-	(void)json_object_set_new(object, "applied", json_integer((json_int_t)report->applied));
-	(void)json_object_set_new(object, "direct", json_integer((json_int_t)report->direct));
-	(void)json_object_set_new(object, "dropped", reasons_of(report->dropped));
-	(void)json_object_set_new(object, "failed", reasons_of(report->failed));
+	(void)json_object_set_new(object, "rounds", json_integer((json_int_t)summary->rounds));
+	(void)json_object_set_new(object, "applied", json_integer((json_int_t)summary->applied));
+	(void)json_object_set_new(object, "direct", json_integer((json_int_t)summary->direct));
+	(void)json_object_set_new(object, "dropped", reasons_of(summary->dropped));
+	(void)json_object_set_new(object, "failed", reasons_of(summary->failed));
 	(void)json_object_set_new(object, "elsewhere", json_integer((json_int_t)elsewhere));
-	(void)json_object_set_new(object, "interrupted", reasons_of(report->interrupted));
-	(void)json_object_set_new(object, "pulls", json_integer((json_int_t)report->pulls));
+	(void)json_object_set_new(object, "interrupted", reasons_of(summary->interrupted));
+	(void)json_object_set_new(object, "pulls", json_integer((json_int_t)summary->pulls));
 	(void)json_object_set_new(
-		object, "pulls_not_modified", json_integer((json_int_t)report->pulls_not_modified)
+		object, "pulls_not_modified", json_integer((json_int_t)summary->pulls_not_modified)
 	);
-	(void)json_object_set_new(object, "staleness", staleness_of(report));
-	(void)json_object_set_new(object, "workers", workers_of(report));
+	(void)json_object_set_new(object, "staleness", staleness_of(summary));
+	(void)json_object_set_new(object, "workers", workers_of(summary));
 	return object;
 }
 
@@ -156,9 +156,9 @@ static int write_json(const char *path, const json_t *object) {
 	return rc;
 }
 
-int hd_job_report_write(
+int hd_job_summary_write(
 	const char *directory,
-	const struct hd_job_report *report,
+	const struct hd_job_summary *summary,
 	char *error,
 	size_t error_bytes
 ) {
@@ -166,19 +166,19 @@ int hd_job_report_write(
 	json_t *object;
 	int rc;
 
-	if (snprintf(path, sizeof path, "%s/%08" PRIx32 ".report.json", directory, report->job)
+	if (snprintf(path, sizeof path, "%s/%08" PRIx32 ".report.json", directory, summary->job)
 		    >= (int)sizeof path
 	    || snprintf(
 		       temporary,
 		       sizeof temporary,
 		       "%s/.%08" PRIx32 ".report.new",
 		       directory,
-		       report->job
+		       summary->job
 	       ) >= (int)sizeof temporary) {
 		(void)snprintf(error, error_bytes, "%s: name too long (PATH_MAX)", directory);
 		return -ENAMETOOLONG;
 	}
-	object = json_of(report);
+	object = json_of(summary);
 	rc = object ? write_json(temporary, object) : -ENOMEM;
 	json_decref(object);
 	if (rc == 0 && rename(temporary, path) < 0)
@@ -190,19 +190,19 @@ int hd_job_report_write(
 	return rc;
 }
 
-void hd_job_report_say(const struct hd_job_report *report, char *text, size_t text_bytes) {
+void hd_job_summary_say(const struct hd_job_summary *summary, char *text, size_t text_bytes) {
 	(void)snprintf(
 		text,
 		text_bytes,
 		"job %s/%s: everybody has left after %.1f s: %" PRIu64 " applied, %" PRIu64
 		" dropped, %" PRIu64 " failed; version %u.%" PRIu64,
-		report->spec->tenant,
-		report->spec->name,
-		seconds_of(report),
-		report->applied,
-		sum_of(report->dropped),
-		sum_of(report->failed),
-		hd_version_incarnation(report->version),
-		hd_version_counter(report->version)
+		summary->spec->tenant,
+		summary->spec->name,
+		seconds_of(summary),
+		summary->applied,
+		sum_of(summary->dropped),
+		sum_of(summary->failed),
+		hd_version_incarnation(summary->version),
+		hd_version_counter(summary->version)
 	);
 }

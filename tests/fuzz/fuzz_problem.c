@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fuzz.h"
-#include "hd_snapshot.h"
+#include "hd_problem.h"
 
 #include <string.h>
 
 /* Whatever is read can be planned, and the plan holds every update once. */
-static void plan_it(const struct hd_snapshot *snapshot) {
-	const struct hd_plan_input *input = hd_snapshot_input(snapshot);
+static void plan_it(const struct hd_problem *problem) {
+	const struct hd_plan_input *input = hd_problem_input(problem);
 	const struct hd_plan_entry *entries;
 	const char *error = "";
 	struct hd_plan *plan;
@@ -19,10 +19,10 @@ static void plan_it(const struct hd_snapshot *snapshot) {
 	struct hd_plan_group_input group;
 	struct hd_plan_grouped grouped;
 	CHECK(hd_plan_grouper_create(&grouper) == 0);
-	const bool any = hd_snapshot_group_input(snapshot, entries, count, &group);
+	const bool any = hd_problem_group_input(problem, entries, count, &group);
 	if (any)
 		CHECK(hd_plan_group_run(grouper, &group, &grouped) == 0);
-	json_t *json = hd_snapshot_plan(snapshot, entries, count, any ? &grouped : NULL);
+	json_t *json = hd_problem_plan(problem, entries, count, any ? &grouped : NULL);
 	CHECK(json != NULL);
 	CHECK(json_array_size(json_object_get(json, "order"))
 		      + json_array_size(json_object_get(json, "drops"))
@@ -34,15 +34,15 @@ static void plan_it(const struct hd_snapshot *snapshot) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	char *text = malloc(bytes + 1), error[80] = "";
-	struct hd_snapshot *snapshot;
+	struct hd_problem *problem;
 
 	CHECK(text);
 	if (bytes > 0)
 		memcpy(text, data, bytes);
 	text[bytes] = '\0';
-	if (hd_snapshot_parse(text, &snapshot, error, sizeof error) == 0) {
-		plan_it(snapshot);
-		hd_snapshot_destroy(snapshot);
+	if (hd_problem_parse(text, &problem, error, sizeof error) == 0) {
+		plan_it(problem);
+		hd_problem_destroy(problem);
 	} else
 		CHECK(strncmp(error, "line ", 5) == 0);
 	free(text);

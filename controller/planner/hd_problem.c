@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "hd_snapshot_internal.h"
+#include "hd_problem_internal.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,14 +16,14 @@ static int add_name(json_t *index, const char *name) {
 	return json_object_set_new(index, name, json_integer(next)) == 0 ? 0 : -ENOMEM;
 }
 
-int hd_snapshot_find_name(const json_t *index, const char *name) {
+int hd_problem_find_name(const json_t *index, const char *name) {
 	const json_t *found = json_object_get(index, name);
 
 	return !found ? -ENOENT : (int)json_integer_value(found);
 }
 
-int hd_snapshot_add_name(
-	const struct hd_snapshot_reader *reader,
+int hd_problem_add_name(
+	const struct hd_problem_reader *reader,
 	const char *prefix,
 	json_t *index,
 	const char *name
@@ -35,9 +35,9 @@ int hd_snapshot_add_name(
 	return hd_json_fail(&reader->json, prefix, "\"%s\" is named twice", name);
 }
 
-static int read_tenant(const struct hd_snapshot_reader *reader, json_t *object, size_t index) {
+static int read_tenant(const struct hd_problem_reader *reader, json_t *object, size_t index) {
 	static const char *const keys[] = {"name", "weight", "deficit", NULL};
-	struct hd_plan_tenant *tenant = &reader->snapshot->tenant[index];
+	struct hd_plan_tenant *tenant = &reader->problem->tenant[index];
 	char prefix[64];
 	const struct hd_json_object in = {&reader->json, object, prefix};
 	const char *name = NULL;
@@ -54,18 +54,17 @@ static int read_tenant(const struct hd_snapshot_reader *reader, json_t *object, 
 		rc = READ_NUMBERS(&in, wanted);
 	if (rc < 0)
 		return rc;
-	return hd_snapshot_add_name(reader, prefix, reader->snapshot->tenants, name);
+	return hd_problem_add_name(reader, prefix, reader->problem->tenants, name);
 }
 
-static int
-read_tenants(const struct hd_snapshot_reader *reader, const struct hd_json_object *root) {
+static int read_tenants(const struct hd_problem_reader *reader, const struct hd_json_object *root) {
 	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "tenants", false, HD_JOBS_MAX, &list);
 
 	if (rc < 0 || !list)
 		return rc;
-	reader->snapshot->listed_tenants = true;
+	reader->problem->listed_tenants = true;
 	json_array_foreach(list, i, object) {
 		rc = read_tenant(reader, object, i);
 		if (rc < 0)
@@ -75,10 +74,9 @@ read_tenants(const struct hd_snapshot_reader *reader, const struct hd_json_objec
 }
 
 /* Index of a tenant. One that is not listed is made, with weight 1, unless there is a list. */
-static int
-tenant_of(const struct hd_snapshot_reader *reader, const char *prefix, const char *name) {
-	struct hd_snapshot *s = reader->snapshot;
-	const int found = hd_snapshot_find_name(s->tenants, name);
+static int tenant_of(const struct hd_problem_reader *reader, const char *prefix, const char *name) {
+	struct hd_problem *s = reader->problem;
+	const int found = hd_problem_find_name(s->tenants, name);
 	const size_t count = json_object_size(s->tenants);
 
 	if (found >= 0)
@@ -131,10 +129,10 @@ static int read_bounds(
 	return 0;
 }
 
-static int read_job(const struct hd_snapshot_reader *reader, json_t *object, size_t index) {
+static int read_job(const struct hd_problem_reader *reader, json_t *object, size_t index) {
 	static const char *const keys[]
 		= {"name", "tenant", "v_init", "tau_max", "theta", "server_free", NULL};
-	struct hd_snapshot *s = reader->snapshot;
+	struct hd_problem *s = reader->problem;
 	struct hd_plan_job *job = &s->job[index];
 	char prefix[64];
 	const struct hd_json_object in = {&reader->json, object, prefix};
@@ -155,22 +153,22 @@ static int read_job(const struct hd_snapshot_reader *reader, json_t *object, siz
 	if (rc < 0)
 		return rc;
 	job->tenant = (uint32_t)rc;
-	return hd_snapshot_add_name(reader, prefix, s->jobs, name);
+	return hd_problem_add_name(reader, prefix, s->jobs, name);
 }
 
-static int read_jobs(const struct hd_snapshot_reader *reader, const struct hd_json_object *root) {
+static int read_jobs(const struct hd_problem_reader *reader, const struct hd_json_object *root) {
 	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "jobs", false, HD_JOBS_MAX, &list);
 
-	reader->snapshot->defaults.theta = INFINITY;
+	reader->problem->defaults.theta = INFINITY;
 	if (rc == 0)
 		rc = read_bounds(
-			root, &reader->snapshot->defaults, !list, &reader->snapshot->defaults
+			root, &reader->problem->defaults, !list, &reader->problem->defaults
 		);
 	if (rc < 0 || !list)
 		return rc;
-	reader->snapshot->listed_jobs = true;
+	reader->problem->listed_jobs = true;
 	json_array_foreach(list, i, object) {
 		rc = read_job(reader, object, i);
 		if (rc < 0)
@@ -180,8 +178,8 @@ static int read_jobs(const struct hd_snapshot_reader *reader, const struct hd_js
 }
 
 /* The job of an update. Without a list of jobs it is made, with the root's bounds. */
-static int job_of(const struct hd_snapshot_reader *reader, const struct hd_json_object *in) {
-	struct hd_snapshot *s = reader->snapshot;
+static int job_of(const struct hd_problem_reader *reader, const struct hd_json_object *in) {
+	struct hd_problem *s = reader->problem;
 	const char *name = NULL, *tenant = NULL;
 	int rc = hd_json_name(in, "job", false, &name);
 
@@ -195,7 +193,7 @@ static int job_of(const struct hd_snapshot_reader *reader, const struct hd_json_
 		name = json_object_iter_key(json_object_iter(s->jobs));
 	if (!name)
 		name = !tenant ? "default" : tenant;
-	const int found = hd_snapshot_find_name(s->jobs, name);
+	const int found = hd_problem_find_name(s->jobs, name);
 	if (found < 0 && s->listed_jobs)
 		return hd_json_fail(
 			in->reader, in->prefix, "job \"%s\" is not among the jobs", name
@@ -220,7 +218,7 @@ static int job_of(const struct hd_snapshot_reader *reader, const struct hd_json_
 }
 
 static int read_path(
-	const struct hd_snapshot_reader *reader,
+	const struct hd_problem_reader *reader,
 	const struct hd_json_object *in,
 	struct hd_plan_item *item
 ) {
@@ -234,7 +232,7 @@ static int read_path(
 		char field[96];
 
 		(void)snprintf(field, sizeof field, "%s.path[%zu]", in->prefix, k);
-		rc = hd_snapshot_link(reader, field, value);
+		rc = hd_problem_link(reader, field, value);
 		if (rc < 0)
 			return rc;
 		for (uint8_t o = 0; o < item->path_count; o++)
@@ -273,7 +271,7 @@ static int read_keep(const struct hd_json_object *in, struct hd_plan_item *item)
 	return 0;
 }
 
-static int read_update(const struct hd_snapshot_reader *reader, json_t *object, size_t index) {
+static int read_update(const struct hd_problem_reader *reader, json_t *object, size_t index) {
 	static const char *const keys[]
 		= {"id",
 		   "bytes",
@@ -288,7 +286,7 @@ static int read_update(const struct hd_snapshot_reader *reader, json_t *object, 
 		   "room",
 		   "apart",
 		   NULL};
-	struct hd_plan_item *item = &reader->snapshot->items[index];
+	struct hd_plan_item *item = &reader->problem->items[index];
 	char prefix[64], field[80];
 	const struct hd_json_object in = {&reader->json, object, prefix};
 	double version = 0, kind = 0;
@@ -316,7 +314,7 @@ static int read_update(const struct hd_snapshot_reader *reader, json_t *object, 
 		(void)snprintf(field, sizeof field, "%s.id", prefix);
 		return hd_json_fail(&reader->json, field, "must be a whole number or a string");
 	}
-	reader->snapshot->ids[index].value = id;
+	reader->problem->ids[index].value = id;
 	rc = READ_NUMBERS(&in, wanted);
 	if (rc == 0)
 		rc = read_path(reader, &in, item);
@@ -350,8 +348,8 @@ static int compare_ids(const void *a, const void *b) {
 }
 
 /* The planner's ids are the ranks, from 1. */
-static int number_ids(const struct hd_snapshot_reader *reader) {
-	struct hd_snapshot *s = reader->snapshot;
+static int number_ids(const struct hd_problem_reader *reader) {
+	struct hd_problem *s = reader->problem;
 	const size_t count = s->input.item_count;
 	struct named *all = calloc(count + 1, sizeof *all);
 	int rc = 0;
@@ -382,9 +380,8 @@ static int number_ids(const struct hd_snapshot_reader *reader) {
 	return rc;
 }
 
-static int
-read_updates(const struct hd_snapshot_reader *reader, const struct hd_json_object *root) {
-	struct hd_snapshot *s = reader->snapshot;
+static int read_updates(const struct hd_problem_reader *reader, const struct hd_json_object *root) {
+	struct hd_problem *s = reader->problem;
 	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "updates", true, HD_PENDING_MAX, &list);
@@ -405,7 +402,7 @@ read_updates(const struct hd_snapshot_reader *reader, const struct hd_json_objec
 	return number_ids(reader);
 }
 
-static int read_root(const struct hd_snapshot_reader *reader) {
+static int read_root(const struct hd_problem_reader *reader) {
 	static const char *const keys[]
 		= {"links",
 		   "updates",
@@ -421,7 +418,7 @@ static int read_root(const struct hd_snapshot_reader *reader) {
 		   "streaming",
 		   "about",
 		   NULL};
-	struct hd_snapshot *s = reader->snapshot;
+	struct hd_problem *s = reader->problem;
 	const struct hd_json_object root = {&reader->json, s->root, ""};
 	const struct hd_json_wanted wanted[] = {
 		{"ageing",
@@ -433,9 +430,9 @@ static int read_root(const struct hd_snapshot_reader *reader) {
 	if (rc == 0)
 		rc = READ_NUMBERS(&root, wanted);
 	if (rc == 0)
-		rc = hd_snapshot_read_links(reader, &root);
+		rc = hd_problem_read_links(reader, &root);
 	if (rc == 0)
-		rc = hd_snapshot_read_busy(reader, &root);
+		rc = hd_problem_read_busy(reader, &root);
 	if (rc == 0)
 		rc = read_tenants(reader, &root);
 	if (rc == 0)
@@ -443,7 +440,7 @@ static int read_root(const struct hd_snapshot_reader *reader) {
 	if (rc == 0)
 		rc = read_updates(reader, &root);
 	if (rc == 0)
-		rc = hd_snapshot_read_aggregators(reader, &root);
+		rc = hd_problem_read_aggregators(reader, &root);
 	s->input.tenants = s->tenant;
 	s->input.tenant_count = (uint32_t)json_object_size(s->tenants);
 	s->input.jobs = s->job;
@@ -451,47 +448,47 @@ static int read_root(const struct hd_snapshot_reader *reader) {
 	return rc;
 }
 
-int hd_snapshot_parse(
+int hd_problem_parse(
 	const char *text,
-	struct hd_snapshot **snapshot,
+	struct hd_problem **problem,
 	char *error,
 	size_t error_bytes
 ) {
-	struct hd_snapshot_reader reader = {.json = {text, error, error_bytes}};
+	struct hd_problem_reader reader = {.json = {text, error, error_bytes}};
 	json_t *root = hd_json_load(&reader.json);
 
 	if (!root)
 		return -EINVAL;
-	reader.snapshot = calloc(1, sizeof *reader.snapshot);
-	if (!reader.snapshot) {
+	reader.problem = calloc(1, sizeof *reader.problem);
+	if (!reader.problem) {
 		json_decref(root);
 		return -ENOMEM;
 	}
-	reader.snapshot->root = root;
-	reader.snapshot->links = json_object();
-	reader.snapshot->jobs = json_object();
-	reader.snapshot->tenants = json_object();
-	reader.snapshot->aggregator_names = json_object();
+	reader.problem->root = root;
+	reader.problem->links = json_object();
+	reader.problem->jobs = json_object();
+	reader.problem->tenants = json_object();
+	reader.problem->aggregator_names = json_object();
 	const int rc = read_root(&reader);
 	if (rc < 0) {
-		hd_snapshot_destroy(reader.snapshot);
+		hd_problem_destroy(reader.problem);
 		return rc;
 	}
-	*snapshot = reader.snapshot;
+	*problem = reader.problem;
 	return 0;
 }
 
-void hd_snapshot_destroy(struct hd_snapshot *snapshot) {
-	if (!snapshot)
+void hd_problem_destroy(struct hd_problem *problem) {
+	if (!problem)
 		return;
-	json_decref(snapshot->root);
-	json_decref(snapshot->links);
-	json_decref(snapshot->jobs);
-	json_decref(snapshot->tenants);
-	json_decref(snapshot->aggregator_names);
-	free(snapshot->capacity);
-	free(snapshot->busy);
-	free(snapshot->items);
-	free(snapshot->ids);
-	free(snapshot);
+	json_decref(problem->root);
+	json_decref(problem->links);
+	json_decref(problem->jobs);
+	json_decref(problem->tenants);
+	json_decref(problem->aggregator_names);
+	free(problem->capacity);
+	free(problem->busy);
+	free(problem->items);
+	free(problem->ids);
+	free(problem);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run of the trainer leaves behind: counts, and a summary as JSON. */
-#ifndef TRAIN_REPORT_H
-#define TRAIN_REPORT_H
+#ifndef TRAIN_SUMMARY_H
+#define TRAIN_SUMMARY_H
 
 #include "hd_options.h"
 #include "heddle_filter.h"
 
 #define REASONS_MAX 32
 
-struct train_report {
+struct train_summary {
 	const char *role;
 	int rank;
 	uint64_t steps, pushed, applied, dropped, failed;
@@ -34,11 +34,11 @@ struct train_report {
 void train_report_step(
 	const struct train *train,
 	struct heddle *fabric,
-	struct train_report *report,
+	struct train_summary *summary,
 	double step_ms
 );
-void train_report_push(struct train_report *report, const struct heddle_status *status);
+void train_summary_push(struct train_summary *summary, const struct heddle_status *status);
 /* Evaluates the parameters held, and writes the summary where --json says. Returns an exit status. */
-int train_report_write(struct train *train, struct train_report *report);
+int train_summary_write(struct train *train, struct train_summary *summary);
 
 #endif

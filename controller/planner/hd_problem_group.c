@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Aggregators of a snapshot. An update's path ends with its server's link (a pull's begins with it); what is
+ * Aggregators of a problem. An update's path ends with its server's link (a pull's begins with it); what is
  * before that is its worker's:
  *
  *   push   worker's links | aggregator's `in`     aggregator's `out` | server's link
@@ -8,7 +8,7 @@
  *
  * A worker among whose links is the aggregator's is on its host.
  */
-#include "hd_snapshot_internal.h"
+#include "hd_problem_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #define WORK_MAX 1000000 /* nobody waits for this plan as workers wait for the controller's */
 
 static int read_way(
-	const struct hd_snapshot_reader *reader,
+	const struct hd_problem_reader *reader,
 	const struct hd_json_object *in,
 	const char *key,
 	struct hd_plan_way *way
@@ -31,7 +31,7 @@ static int read_way(
 		return rc;
 	json_array_foreach(list, k, value) {
 		(void)snprintf(field, sizeof field, "%s.%s[%zu]", in->prefix, key, k);
-		rc = hd_snapshot_link(reader, field, value);
+		rc = hd_problem_link(reader, field, value);
 		if (rc < 0)
 			return rc;
 		for (uint8_t o = 0; o < way->count; o++)
@@ -43,9 +43,9 @@ static int read_way(
 	return way->count == 0 ? hd_json_fail(in->reader, field, "no links") : 0;
 }
 
-static int read_one(const struct hd_snapshot_reader *reader, json_t *object, size_t index) {
+static int read_one(const struct hd_problem_reader *reader, json_t *object, size_t index) {
 	static const char *const keys[] = {"name", "in", "out", "memory", NULL};
-	struct hd_snapshot *s = reader->snapshot;
+	struct hd_problem *s = reader->problem;
 	char prefix[64];
 	const struct hd_json_object in = {&reader->json, object, prefix};
 	const char *name = NULL;
@@ -67,15 +67,15 @@ static int read_one(const struct hd_snapshot_reader *reader, json_t *object, siz
 		rc = read_way(reader, &in, "out", &s->aggregator[index].out);
 	if (rc < 0)
 		return rc;
-	return hd_snapshot_add_name(reader, prefix, s->aggregator_names, name);
+	return hd_problem_add_name(reader, prefix, s->aggregator_names, name);
 }
 
-int hd_snapshot_read_aggregators(
-	const struct hd_snapshot_reader *reader,
+int hd_problem_read_aggregators(
+	const struct hd_problem_reader *reader,
 	const struct hd_json_object *root
 ) {
 	const json_t *streaming = json_object_get(root->object, "streaming");
-	struct hd_snapshot *s = reader->snapshot;
+	struct hd_problem *s = reader->problem;
 	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "aggregators", false, HD_PLAN_AGGREGATORS_MAX, &list);
@@ -130,8 +130,8 @@ split(const struct hd_plan_item *item, struct hd_plan_way *own, struct hd_plan_w
 
 static bool
 member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_way *way) {
-	const struct hd_snapshot *s = context;
-	const struct hd_snapshot_aggregator *a = &s->aggregator[aggregator];
+	const struct hd_problem *s = context;
+	const struct hd_problem_aggregator *a = &s->aggregator[aggregator];
 	const bool push = s->items[item].direction == HD_PLAN_PUSH;
 	struct hd_plan_way own, server;
 
@@ -144,8 +144,8 @@ member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_w
 
 static bool
 trunk(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_way *way) {
-	const struct hd_snapshot *s = context;
-	const struct hd_snapshot_aggregator *a = &s->aggregator[aggregator];
+	const struct hd_problem *s = context;
+	const struct hd_problem_aggregator *a = &s->aggregator[aggregator];
 	struct hd_plan_way own, server;
 
 	split(&s->items[item], &own, &server);
@@ -153,36 +153,36 @@ trunk(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_wa
 							  join(&server, &a->in, way);
 }
 
-bool hd_snapshot_group_input(
-	const struct hd_snapshot *snapshot,
+bool hd_problem_group_input(
+	const struct hd_problem *problem,
 	const struct hd_plan_entry *entries,
 	uint32_t count,
 	struct hd_plan_group_input *input
 ) {
 	*input = (struct hd_plan_group_input){
-		.plan = &snapshot->input,
+		.plan = &problem->input,
 		.entries = entries,
 		.entry_count = count,
-		.aggregator_count = snapshot->aggregator_count,
-		.memory = snapshot->memory,
-		.ways = {snapshot, member, trunk},
-		.streaming = snapshot->streaming,
+		.aggregator_count = problem->aggregator_count,
+		.memory = problem->memory,
+		.ways = {problem, member, trunk},
+		.streaming = problem->streaming,
 		.window = HD_PENDING_MAX,
 		.work = WORK_MAX,
 	};
-	return snapshot->aggregator_count > 0;
+	return problem->aggregator_count > 0;
 }
 
 /* --- out --- */
 
-const char *hd_snapshot_aggregator_name(const struct hd_snapshot *snapshot, uint32_t aggregator) {
-	const json_t *list = json_object_get(snapshot->root, "aggregators");
+const char *hd_problem_aggregator_name(const struct hd_problem *problem, uint32_t aggregator) {
+	const json_t *list = json_object_get(problem->root, "aggregators");
 
 	return json_string_value(json_object_get(json_array_get(list, aggregator), "name"));
 }
 
 static json_t *group_of(
-	const struct hd_snapshot *snapshot,
+	const struct hd_problem *problem,
 	const struct hd_plan_grouped *grouped,
 	const struct hd_plan_group *group
 ) {
@@ -192,14 +192,12 @@ static json_t *group_of(
 	for (uint32_t m = 0; m < group->count; m++) {
 		const uint32_t item = grouped->entries[grouped->members[group->first + m]].item;
 
-		json_array_append_new(
-			members, hd_snapshot_id_of(snapshot, snapshot->items[item].id)
-		);
+		json_array_append_new(members, hd_problem_id_of(problem, problem->items[item].id));
 	}
 	json_object_set_new(
 		json,
 		"aggregator",
-		json_string(hd_snapshot_aggregator_name(snapshot, group->aggregator))
+		json_string(hd_problem_aggregator_name(problem, group->aggregator))
 	);
 	json_object_set_new(json, "direction", json_string(pull ? "pull" : "push"));
 	json_object_set_new(json, "members", members);
@@ -211,16 +209,15 @@ static json_t *group_of(
 		json_object_set_new(why, "limit", json_real(group->limit));
 	json_object_set_new(why, "direct", json_real(group->direct));
 	json_object_set_new(json, "why", why);
-	hd_snapshot_tell_after(snapshot, grouped->entries, &group->sum, json);
-	json_object_set_new(json, "segments", hd_snapshot_segments_of(&group->sum));
+	hd_problem_tell_after(problem, grouped->entries, &group->sum, json);
+	json_object_set_new(json, "segments", hd_problem_segments_of(&group->sum));
 	return json;
 }
 
-json_t *
-hd_snapshot_groups(const struct hd_snapshot *snapshot, const struct hd_plan_grouped *grouped) {
+json_t *hd_problem_groups(const struct hd_problem *problem, const struct hd_plan_grouped *grouped) {
 	json_t *list = json_array();
 
 	for (uint32_t g = 0; g < grouped->group_count; g++)
-		json_array_append_new(list, group_of(snapshot, grouped, &grouped->groups[g]));
+		json_array_append_new(list, group_of(problem, grouped, &grouped->groups[g]));
 	return list;
 }

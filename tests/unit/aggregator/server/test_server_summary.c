@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The report of a job that everybody has left: when it comes, and that its sums agree. */
+/* The summary of a job that everybody has left: when it comes, and that its sums agree. */
 #include "server_net.h"
 
 #include <errno.h>
@@ -24,22 +24,22 @@ struct fixture {
 	float g[VALUES];
 	/* What came. */
 	uint32_t reports;
-	struct hd_job_report newest;
-	struct hd_worker_report workers[4];
+	struct hd_job_summary newest;
+	struct hd_worker_summary workers[4];
 	char name[HD_NAME_BYTES_MAX + 1];
 	/* The disk. */
 	uint32_t begun;
 	int disk_error; /* what begin answers; 0: the write ends when the test says so */
 };
 
-static void on_report(void *owner, const struct hd_job_report *report) {
+static void on_summary(void *owner, const struct hd_job_summary *summary) {
 	struct fixture *f = owner;
 
 	f->reports++;
-	f->newest = *report;
-	assert_in_range(report->worker_count, 1, 4);
-	memcpy(f->workers, report->workers, report->worker_count * sizeof f->workers[0]);
-	hd_text_copy(f->name, sizeof f->name, report->spec->name);
+	f->newest = *summary;
+	assert_in_range(summary->worker_count, 1, 4);
+	memcpy(f->workers, summary->workers, summary->worker_count * sizeof f->workers[0]);
+	hd_text_copy(f->name, sizeof f->name, summary->spec->name);
 }
 
 static int on_checkpoint(void *owner, const struct hd_checkpoint *checkpoint) {
@@ -49,8 +49,8 @@ static int on_checkpoint(void *owner, const struct hd_checkpoint *checkpoint) {
 	return f->disk_error;
 }
 
-static const struct hd_server_ops report_ops = {.report = on_report};
-static const struct hd_server_ops both_ops = {.report = on_report, .checkpoint = on_checkpoint};
+static const struct hd_server_ops summary_ops = {.summary = on_summary};
+static const struct hd_server_ops both_ops = {.summary = on_summary, .checkpoint = on_checkpoint};
 
 static struct fixture *open_fixture(const struct hd_server_ops *ops) {
 	struct fixture *f = calloc(1, sizeof *f);
@@ -87,7 +87,7 @@ static void leave(struct fixture *f, struct fake *fake) {
 }
 
 static void test_everything_is_counted_once(void **state) {
-	struct fixture *f = open_fixture(&report_ops);
+	struct fixture *f = open_fixture(&summary_ops);
 	hd_ns begun = f->net.now;
 	float broken[VALUES];
 
@@ -140,7 +140,7 @@ static void test_everything_is_counted_once(void **state) {
 
 /* Lost counts as gone; what a lost worker had under way ended its transfer, not its round. */
 static void test_after_the_last_is_lost(void **state) {
-	struct fixture *f = open_fixture(&report_ops);
+	struct fixture *f = open_fixture(&summary_ops);
 
 	fake_push_direct(f->one, 1, f->base, f->g, VALUES);
 	fake_request_push(f->two, 1, 1, f->base, BYTES);
@@ -154,7 +154,7 @@ static void test_after_the_last_is_lost(void **state) {
 	close_fixture(f);
 }
 
-/* The last checkpoint is tried first, and the report says what came of it. */
+/* The last checkpoint is tried first, and the summary says what came of it. */
 static void test_after_the_last_checkpoint(void **state) {
 	struct fixture *f = open_fixture(&both_ops);
 	struct hd_sink *sink = &f->net.server_node.sink;
@@ -181,7 +181,7 @@ static void test_after_the_last_checkpoint(void **state) {
 }
 
 static void test_when_the_server_ends(void **state) {
-	struct fixture *f = open_fixture(&report_ops);
+	struct fixture *f = open_fixture(&summary_ops);
 	struct hd_sink *sink = &f->net.server_node.sink;
 
 	fake_push_direct(f->one, 1, f->base, f->g, VALUES);
@@ -202,5 +202,5 @@ int main(void) {
 		cmocka_unit_test(test_when_the_server_ends),
 	};
 
-	return cmocka_run_group_tests_name("server-report", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("server-summary", tests, NULL, NULL);
 }

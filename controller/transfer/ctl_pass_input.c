@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a planning round is given: all that is pending and may go, over what the books leave of each link. */
+/* What a planning pass is given: all that is pending and may go, over what the books leave of each link. */
 #include "ctl_base.h"
 #include "ctl_copies.h"
 #include "ctl_grouping.h"
@@ -44,7 +44,7 @@ static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t
 	memcpy(item->path, t->path, t->path_count * sizeof t->path[0]);
 	c->scratch.item_transfer[index] = t;
 	t->item = index;
-	t->item_round = c->scratch.round;
+	t->item_pass = c->scratch.pass;
 }
 
 static void input_jobs(struct hd_controller *c) {
@@ -91,14 +91,14 @@ static double ageing_s(const struct hd_controller *c) {
 	return fmin(c->config.ageing_s, fmax(AGEING_PLANS * c->scratch.covers_s, AGEING_LEAST_S));
 }
 
-int ctl_round_input(struct hd_controller *c) {
+int ctl_pass_input(struct hd_controller *c) {
 	struct ctl_scratch *s = &c->scratch;
 	struct ctl_transfer *t;
 	uint32_t count = 0;
 	int status = ctl_scratch_items(s, c->pending_count);
 
 	s->entry_count = 0;
-	s->round++;
+	s->pass++;
 	if (!status)
 		status = ctl_book_project(c);
 	if (status)
