@@ -169,8 +169,10 @@ bool ctl_reduce_is_apart(struct ctl_job *job, const struct hd_msg_request *m) {
 }
 
 void ctl_reduce_fini(struct hd_controller *c, struct ctl_job *job) {
-	struct ctl_reduce *r;
+	struct ctl_reduce *next;
 
-	while ((r = TAILQ_FIRST(&job->reduces)))
+	for (struct ctl_reduce *r = TAILQ_FIRST(&job->reduces); r; r = next) {
+		next = TAILQ_NEXT(r, entry);
 		ctl_reduce_forget(c, job, r);
+	}
 }

@@ -240,8 +240,10 @@ void ctl_slots_fini(struct hd_controller *c) {
 }
 
 void ctl_groups_fini(struct hd_controller *c) {
-	struct ctl_group *group;
+	struct ctl_group *next;
 
-	while ((group = TAILQ_FIRST(&c->groups)))
+	for (struct ctl_group *group = TAILQ_FIRST(&c->groups); group; group = next) {
+		next = TAILQ_NEXT(group, entry);
 		ctl_group_free(c, group);
+	}
 }
