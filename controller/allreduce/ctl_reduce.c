@@ -77,8 +77,7 @@ static void begin_told(struct hd_controller *c, struct ctl_job *job, struct ctl_
 	r->begun = true;
 	ctl_reduce_occupy(c, job, r);
 	job->reduce_begun = r->round > job->reduce_begun ? r->round : job->reduce_begun;
-	ctl_reduce_seen(job, r->round);
-	ctl_reduce_keep(c, job);
+	ctl_reduce_begun(c, job, r);
 	c->counters.reduces++;
 }
 

@@ -103,6 +103,8 @@ static uint64_t check_known(struct allreduce_world *w) {
 		/* One worker makes a round alone; then the controller restarts, and the other, which was cut off all
 		 * the while, registers first and asks for that round. */
 		{700024515, false},
+		/* The same, with all of that worker's rounds in the last second of the controller. */
+		{760017948, false},
 	};
 	uint64_t bad = 0;
 

@@ -7,6 +7,10 @@
  *                      which nodes notice that the old one is gone. Newcomers do not count: who is not back yet may
  *                      have got the sum of a round that the others still ask for. Nor is anybody enough whose newest
  *                      sum is older than the newest round that is known to have begun: its members may not be back.
+ *
+ * One member of the newest sum is enough to know how many were in it. So a new controller knows of a round that these
+ * members made, or of a later one: a round is kept at once when its members are not those of the round before, and
+ * else once a second.
  */
 #include "ctl_base.h"
 #include "ctl_reduces.h"
@@ -44,6 +48,26 @@ void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job) {
 void ctl_reduce_disband(struct ctl_job *job) {
 	assert(job->worker_count == 0);
 	job->formed = job->goes_on = false;
+}
+
+/* Makes these the members of the newest round. Whether they were not. */
+static bool set_members(struct ctl_job *job, const struct ctl_reduce *r) {
+	bool others = false;
+
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
+		const bool is_member = r->part[i] == CTL_PART_TOLD;
+
+		others = others || job->reduces_in[i] != is_member;
+		job->reduces_in[i] = is_member;
+	}
+	return others;
+}
+
+void ctl_reduce_begun(struct hd_controller *c, struct ctl_job *job, const struct ctl_reduce *r) {
+	ctl_reduce_seen(job, r->round);
+	if (set_members(job, r))
+		job->reduce_kept_at = 0;
+	ctl_reduce_keep(c, job);
 }
 
 void ctl_reduce_keep(struct hd_controller *c, struct ctl_job *job) {

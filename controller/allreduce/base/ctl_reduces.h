@@ -48,6 +48,9 @@ void ctl_reduce_fini(struct hd_controller *c, struct ctl_job *job);
 void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job);
 /* Nobody is there any more: who comes next begins anew. */
 void ctl_reduce_disband(struct ctl_job *job);
+/* This round has begun, with those that are TOLD. The next life hears of it soon, and at once when others make it than
+ * made the one before. */
+void ctl_reduce_begun(struct hd_controller *c, struct ctl_job *job, const struct ctl_reduce *r);
 /* Tells the next life, soon, which round has begun: whoever joins then begins behind it. */
 void ctl_reduce_keep(struct hd_controller *c, struct ctl_job *job);
 

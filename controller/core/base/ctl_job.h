@@ -92,7 +92,8 @@ struct ctl_job {
 	hd_ns slots_short_until; /* a group of its pushes found no slots: others are to have less */
 	uint32_t reduce_begun; /* the newest that this life of ours has begun; 0: none */
 	uint32_t reduce_kept; /* the same, as the next life will know it, or the last one knew it */
-	hd_ns reduce_kept_at;
+	hd_ns reduce_kept_at; /* 0: that is due now */
+	bool reduces_in[HD_WORKERS_MAX]; /* by rank: a member of the round that began last */
 	uint16_t world; /* workers that it begins with */
 	bool formed; /* it had as many at once */
 	bool goes_on; /* one of its workers has a sum: it was formed in an earlier life, and those that do not */

@@ -23,7 +23,8 @@
 
 #define CTL_REDUCES_MAX 64 /* of one job under way */
 #define CTL_REDUCE_PATIENCE_NS (10 * HD_SECOND) /* how long a round waits for an aggregator */
-#define CTL_REDUCE_KEEP_NS HD_SECOND /* how often the next life is told which round has begun */
+/* How often the next life is told which round has begun, while the same workers make them. */
+#define CTL_REDUCE_KEEP_NS HD_SECOND
 
 enum ctl_part {
 	CTL_PART_NONE,

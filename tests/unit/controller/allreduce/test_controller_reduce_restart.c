@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -157,12 +158,70 @@ static void test_round_of_others(void **state) {
 	}
 }
 
+static bool is_kept(const struct scene *s, uint32_t round) {
+	char *text = hd_controller_kept(s->net.controller), field[32];
+	bool found;
+
+	(void)snprintf(field, sizeof field, "\"allreduce\": %u\n", round);
+	found = text && strstr(text, field);
+	free(text);
+	return found;
+}
+
+static void withdraws(struct scene *s, uint16_t rank, uint32_t round) {
+	struct hd_message m = {.kind = HD_MSG_CANCEL};
+
+	m.cancel.job = told(s, rank)->job;
+	m.cancel.worker = rank;
+	m.cancel.round = round;
+	m.cancel.direction = HD_REDUCE;
+	say(s->workers[rank], m);
+	net_run(&s->net, HD_MS);
+}
+
+static void make_round(struct scene *s, uint32_t round, uint16_t members) {
+	for (uint16_t i = WORKERS; i-- > 0;) {
+		ask_next(s, i, round);
+		if (i >= members)
+			withdraws(s, i, round);
+	}
+	for (uint16_t i = 0; i < members; i++) {
+		assert_int_equal(told(s, i)->round, round);
+		assert_int_equal(told(s, i)->workers, members);
+		done(s, i, HD_OUTCOME_APPLIED);
+	}
+}
+
+/* The next life knows of a round at once that others make than made the one before; of those that the same ones make
+ * it knows within a second. */
+static void test_members_change(void **state) {
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	make_round(&s, 1, 3);
+	assert_true(is_kept(&s, 1));
+	make_round(&s, 2, 3);
+	assert_true(is_kept(&s, 1));
+	make_round(&s, 3, 2);
+	assert_true(is_kept(&s, 3));
+	make_round(&s, 4, 2);
+	assert_true(is_kept(&s, 3));
+	make_round(&s, 5, 3);
+	assert_true(is_kept(&s, 5));
+	make_round(&s, 6, 3);
+	net_run(&s.net, CTL_REDUCE_KEEP_NS);
+	assert_true(is_kept(&s, 6));
+	net_close(&s.net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sum_of_the_last_life),
 		cmocka_unit_test(test_first_sum_after_a_restart),
 		cmocka_unit_test(test_newcomer_before_a_member),
 		cmocka_unit_test(test_round_of_others),
+		cmocka_unit_test(test_members_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
