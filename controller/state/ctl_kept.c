@@ -307,7 +307,7 @@ static int apply_job(struct restore *r, struct kept_job *kept) {
 	ctl_job_recall(job, &as, kept->left);
 	ctl_job_set_again(job, kept->paused, (uint32_t)kept->tau, kept->weight);
 	ctl_replica_set(&job->replica, kept->div_max);
-	job->reduce_kept = (uint32_t)kept->allreduce;
+	job->reduce_known = job->reduce_kept = (uint32_t)kept->allreduce;
 	ctl_elastic_again(job, kept->elastic);
 	kept->elastic = NULL;
 	return 0;

@@ -3,31 +3,32 @@
  * When the workers of a job are together, so that its all-reduces may begin:
  *
  *   a new job          as many as it says that it begins with; it waits for them
- *   a new controller   as many of those that have a sum as were in the newest one, or who comes within the time in
- *                      which nodes notice that the old one is gone. Newcomers do not count: who is not back yet may
- *                      have got the sum of a round that the others still ask for. Nor is anybody enough whose newest
- *                      sum is older than the newest round that is known to have begun: its members may not be back.
+ *   a new controller   as many of its members as were in the newest sum, or who comes within the time in which nodes
+ *                      notice that the old one is gone. Others do not count: a member that is not back yet may have
+ *                      got the sum of a round that they still ask for.
  *
- * One member of the newest sum is enough to know how many were in it. So a new controller knows of a round that these
- * members made, or of a later one: a round is kept at once when its members are not those of the round before, and
- * else once a second.
+ * One member of the newest sum is enough to know how many were in it, and a worker is one when its own newest sum is
+ * not older than the newest round that the last controller kept. That one kept a round at once when its members were
+ * not those of the round before, and else once a second, so only members have a sum of that round or of a later one. A
+ * member that has none of them counts when it reports one. Where nothing was kept everybody counts who has a sum.
  */
 #include "ctl_base.h"
 #include "ctl_reduces.h"
 
 #include <assert.h>
 
-static uint32_t workers_with_a_sum(const struct ctl_job *job) {
+static uint32_t members_of_the_newest_sum(const struct ctl_job *job) {
 	uint32_t count = 0;
 
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
-		count += job->workers[i] && job->has[i].round > 0;
+		count += job->workers[i] && job->has[i].round > 0
+			&& job->has[i].round >= job->reduce_known;
 	return count;
 }
 
 /* An earlier life of the controller began a round of which nobody here has the sum. */
 static bool is_behind(const struct ctl_job *job) {
-	return job->reduce_round < job->reduce_kept;
+	return job->reduce_round < job->reduce_known;
 }
 
 void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job) {
@@ -38,7 +39,7 @@ void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job) {
 	if (job->formed)
 		return;
 	if (enough && goes_on)
-		enough = !is_behind(job) && workers_with_a_sum(job) >= job->world;
+		enough = !is_behind(job) && members_of_the_newest_sum(job) >= job->world;
 	if (enough || (goes_on && c->now >= job->gathered_at))
 		job->formed = true;
 	else if (goes_on || anew)

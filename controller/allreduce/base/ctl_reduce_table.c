@@ -80,7 +80,7 @@ void ctl_reduce_seen(struct ctl_job *job, uint32_t round) {
 
 /* A sum of that round exists: it is not made again, nor for who asks for it later, and the job goes on behind it. */
 static void note_sum(struct hd_controller *c, struct ctl_job *job, uint32_t round) {
-	if (!job->goes_on)
+	if (!job->goes_on || !job->formed)
 		ctl_check_by(c, c->now + 1);
 	job->goes_on = true;
 	ctl_reduce_seen(job, round);

@@ -91,6 +91,7 @@ struct ctl_job {
 	uint32_t passage_count;
 	hd_ns slots_short_until; /* a group of its pushes found no slots: others are to have less */
 	uint32_t reduce_begun; /* the newest that this life of ours has begun; 0: none */
+	uint32_t reduce_known; /* the same, as the last life kept it; 0: it did not */
 	uint32_t reduce_kept; /* the same, as the next life will know it, or the last one knew it */
 	hd_ns reduce_kept_at; /* 0: that is due now */
 	bool reduces_in[HD_WORKERS_MAX]; /* by rank: a member of the round that began last */

@@ -128,24 +128,31 @@ static void test_newcomer_before_a_member(void **state) {
 	}
 }
 
+/* A later life of the controller: the last one kept this round. */
+static void open_later(struct scene *s, uint32_t round) {
+	const struct net_config config = {.epoch = 3, .initial_bps = 80e6};
+	char kept[128], error[512];
+
+	memset(s, 0, sizeof *s);
+	(void)snprintf(
+		kept,
+		sizeof kept,
+		"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\", \"allreduce\": %u}]}",
+		round
+	);
+	net_open(&s->net, &config);
+	assert_int_equal(hd_controller_restore(s->net.controller, kept, error, sizeof error), 0);
+	s->aggregators[0] = aggregator(&s->net, "h9", 100 * MB);
+}
+
 /* The newest sum of who comes first was its own alone, and an earlier life of the controller began a later round: who
  * is not back yet may have the sum of that. */
 static void test_round_of_others(void **state) {
-	static const char kept[]
-		= "{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\", \"allreduce\": 2}]}";
-	const struct net_config config = {.epoch = 3, .initial_bps = 80e6};
-	char error[512];
-
 	(void)state;
 	for (int back = 0; back < 2; back++) {
 		struct scene s;
 
-		memset(&s, 0, sizeof s);
-		net_open(&s.net, &config);
-		assert_int_equal(
-			hd_controller_restore(s.net.controller, kept, error, sizeof error), 0
-		);
-		s.aggregators[0] = aggregator(&s.net, "h9", 100 * MB);
+		open_later(&s, 2);
 		s.workers[0] = comes_with(&s.net, 0, 1, 1);
 		ask_next(&s, 0, 2);
 		assert_null(told(&s, 0));
@@ -215,6 +222,47 @@ static void test_members_change(void **state) {
 	net_close(&s.net);
 }
 
+/* One of two is back under a new controller, and one that made rounds with it before: the other may have the sum of the
+ * round that they ask for. */
+static void test_earlier_member_before_a_member(void **state) {
+	(void)state;
+	for (int back = 0; back < 2; back++) {
+		struct scene s;
+
+		open_later(&s, 11);
+		s.workers[0] = comes_with(&s.net, 0, 2, 20);
+		s.workers[1] = comes_with(&s.net, 1, 2, 10);
+		for (uint16_t i = 0; i < 2; i++)
+			ask_next(&s, i, 21);
+		assert_null(told(&s, 0));
+		if (back)
+			(void)comes_with(&s.net, 2, 2, 21);
+		net_run(&s.net, HD_SILENCE_US * HD_US);
+		for (uint16_t i = 0; i < 2; i++) {
+			assert_int_equal(told(&s, i) != NULL, !back);
+			assert_int_equal(drops(&s, i, HD_REASON_LATE), back);
+		}
+		net_close(&s.net);
+	}
+}
+
+/* Of two members one has not yet the round that the last controller kept. It counts as soon as it reports it. */
+static void test_member_reports(void **state) {
+	struct scene s;
+
+	(void)state;
+	open_later(&s, 20);
+	s.workers[0] = comes_with(&s.net, 0, 2, 20);
+	s.workers[1] = comes_with(&s.net, 1, 2, 19);
+	for (uint16_t i = 0; i < 2; i++)
+		ask_next(&s, i, 21);
+	assert_null(told(&s, 0));
+	reports_sum(&s, 1, 20);
+	assert_non_null(told(&s, 0));
+	assert_int_equal(told(&s, 0)->workers, 2);
+	net_close(&s.net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sum_of_the_last_life),
@@ -222,6 +270,8 @@ int main(void) {
 		cmocka_unit_test(test_newcomer_before_a_member),
 		cmocka_unit_test(test_round_of_others),
 		cmocka_unit_test(test_members_change),
+		cmocka_unit_test(test_earlier_member_before_a_member),
+		cmocka_unit_test(test_member_reports),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
