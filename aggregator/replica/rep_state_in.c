@@ -191,6 +191,13 @@ state_is_of_another_history(const struct rep_job *replica, const struct hd_msg_s
 		&& hd_version_incarnation(seed->version) < hd_version_incarnation(ours);
 }
 
+/* A node that began anew may have been the job's server in its former life, and have a checkpoint of what it did. Only
+ * the controller knows: it says so when it registers the node. Before that, who sends a state may be a server that was
+ * replaced meanwhile. */
+static bool state_may_be_former(const struct hd_server *server) {
+	return server->epoch == 0 && !hd_addr_is_none(server->config.controller);
+}
+
 enum rep_verdict
 rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_seed *seed) {
 	struct srv_job *job = srv_job_find(turn->server, seed->job);
@@ -211,6 +218,10 @@ rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_ms
 	if (job && state_is_of_another_history(job->replica, seed)) {
 		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
 		return REP_RETIRE; /* it says this again, and finds nothing here */
+	}
+	if (!job && state_may_be_former(turn->server)) {
+		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
+		return REP_DONE; /* it says this again */
 	}
 	if (!job)
 		return REP_NEW;

@@ -19,8 +19,9 @@
 /* Worlds that were once wrong. A promoted replica that is killed: workers are back before the controller's word; or one
  * that was cut off falls back to the old server, which has nothing. A server that dies before its replica has caught
  * up begins anew, and its first version is the replica's before anybody else has seen it. Steps that the bound lets
- * wait. A worker whose new life begins at a server that is cut off, and then joins the other one. */
-static const struct {
+ * wait. A worker whose new life begins at a server that is cut off, and then joins the other one. A promoted replica
+ * that restarts without a controller: the server that it replaced is in reach again, and offers its state. */
+static const struct known {
 	uint64_t seed;
 	bool sums, steps, controller; /* drawn since there are any */
 } known_seeds[]
@@ -28,7 +29,8 @@ static const struct {
 	   {30540, false, false, false},
 	   {61313, true, false, false},
 	   {400023, true, true, false},
-	   {200000037, true, true, true}};
+	   {200000037, true, true, true},
+	   {770004195, true, true, true}};
 #define KNOWN (sizeof(known_seeds) / sizeof(known_seeds[0]))
 
 static const struct hd_place server = {.kind = HD_PLACE_SERVER};
@@ -368,34 +370,22 @@ static struct hd_place draw_place(struct hd_random *random, uint32_t workers) {
 	}
 }
 
-static bool is_without_sums(uint64_t seed) {
+/* NULL: a seed like any other. */
+static const struct known *find_known(uint64_t seed) {
 	for (size_t i = 0; i < KNOWN; i++)
 		if (known_seeds[i].seed == seed)
-			return !known_seeds[i].sums;
-	return false;
-}
-
-static bool is_without_steps(uint64_t seed) {
-	for (size_t i = 0; i < KNOWN; i++)
-		if (known_seeds[i].seed == seed)
-			return !known_seeds[i].steps;
-	return false;
-}
-
-static bool is_without_controller(uint64_t seed) {
-	for (size_t i = 0; i < KNOWN; i++)
-		if (known_seeds[i].seed == seed)
-			return !known_seeds[i].controller;
-	return false;
+			return &known_seeds[i];
+	return NULL;
 }
 
 /* Sums, in two of three; by draws of their own. */
 static void draw_aggregators(uint64_t seed, struct run *run) {
 	struct hd_scenario *s = &run->scenario;
+	const struct known *known = find_known(seed);
 	struct hd_random random;
 
 	hd_random_init(&random, seed ^ UINT64_C(0x73756d73));
-	if (is_without_sums(seed) || hd_random_chance(&random, 1.0 / 3))
+	if ((known && !known->sums) || hd_random_chance(&random, 1.0 / 3))
 		return;
 	s->workers += 4;
 	s->link_mbps = 400;
@@ -450,10 +440,11 @@ static void draw(uint64_t seed, struct run *run) {
 /* A synchronous job, in one of three. */
 static void draw_steps(uint64_t seed, struct run *run) {
 	struct hd_scenario_job *job = &run->scenario.job;
+	const struct known *known = find_known(seed);
 	struct hd_random random;
 
 	hd_random_init(&random, seed ^ UINT64_C(0x7374657073));
-	if (is_without_steps(seed) || !hd_random_chance(&random, 1.0 / 3))
+	if ((known && !known->steps) || !hd_random_chance(&random, 1.0 / 3))
 		return;
 	job->sync = (uint8_t)(1 + hd_random_below(&random, HD_SYNC_N_BATCH));
 	if (job->sync != HD_SYNC_ALL)
@@ -464,10 +455,11 @@ static void draw_steps(uint64_t seed, struct run *run) {
 static void draw_controller(uint64_t seed, struct run *run) {
 	static const struct hd_place controller = {.kind = HD_PLACE_CONTROLLER};
 	double duration_s = run->scenario.duration_s;
+	const struct known *known = find_known(seed);
 	struct hd_random random;
 
 	hd_random_init(&random, seed ^ UINT64_C(0x636f6e74726f6c));
-	if (is_without_controller(seed) || !hd_random_chance(&random, 1.0 / 3))
+	if ((known && !known->controller) || !hd_random_chance(&random, 1.0 / 3))
 		return;
 	if (hd_random_chance(&random, 0.6))
 		crash(run,

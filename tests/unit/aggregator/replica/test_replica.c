@@ -178,6 +178,12 @@ static void test_cut(void **state) {
 	scene_close(s);
 }
 
+static void replica_restart(struct scene *s) {
+	net_remove(&s->net, &s->replica_node);
+	hd_server_destroy(s->replica);
+	replica_start(s, 0);
+}
+
 /* Another process at the replica's place knows nothing: it gets a state. */
 static void test_replica_dies(void **state) {
 	struct scene *s = scene_open(0);
@@ -186,13 +192,32 @@ static void test_replica_dies(void **state) {
 	follow(s, 0);
 	push(s, HD_DTYPE_FP32, 1);
 	run_until(s, replica_at, s->base);
-	net_remove(&s->net, &s->replica_node);
-	hd_server_destroy(s->replica);
-	replica_start(s, 0);
+	replica_restart(s);
 	push(s, HD_DTYPE_FP32, 1);
 	run_until(s, replica_at, s->base);
 	push(s, HD_DTYPE_SPARSE32, 1);
 	run_until(s, replica_at, s->base);
+	scene_close(s);
+}
+
+/* The process before it may have been made the server, which only its controller knows: it takes no state before that
+ * has registered it, and nothing becomes durable meanwhile. */
+static void test_replica_restarts_unheard(void **state) {
+	struct scene *s = scene_open(0);
+
+	(void)state;
+	follow(s, 0);
+	push(s, HD_DTYPE_FP32, 1);
+	run_until(s, told_durable, s->base);
+	s->replica_minds->node.down = true;
+	replica_restart(s);
+	push(s, HD_DTYPE_FP32, 1);
+	run_for(s, 2 * HD_SECOND);
+	assert_true(hd_server_version(s->replica, s->worker->job) == 0);
+	assert_false(told_durable(s, s->base));
+	s->replica_minds->node.down = false;
+	run_until(s, told_durable, s->base);
+	assert_true(replica_at(s, s->base));
 	scene_close(s);
 }
 
@@ -471,6 +496,7 @@ int main(void) {
 		cmocka_unit_test(test_holes),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_replica_dies),
+		cmocka_unit_test(test_replica_restarts_unheard),
 		cmocka_unit_test(test_too_little_memory),
 		cmocka_unit_test(test_chain),
 		cmocka_unit_test(test_promotion),
