@@ -2,6 +2,7 @@
 /* Who is there: a node is registered for as long as its session lives. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
+#include "ctl_copies.h"
 #include "ctl_possible.h"
 #include "ctl_registry.h"
 #include "ctl_requests.h"
@@ -240,10 +241,25 @@ static void attach_worker(
 	ctl_reduce_joined(c, job, sink);
 }
 
+/* A job that a former life of ours gave this node is placed when somebody says its size. The node may be new and know
+ * nothing of it: until it hears this it would take the state of a server that it had replaced. */
+static void serve_recalled(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	struct ctl_node *node,
+	struct hd_sink *sink
+) {
+	if (!job->server && job->recalled && job->serving > 0
+	    && strcmp(job->server_host, node->host) == 0)
+		ctl_replica_say(c, job, node, HD_REPLICA_SERVE, job->serving, sink);
+}
+
 static void attach_server(struct hd_controller *c, struct ctl_node *node, struct hd_sink *sink) {
 	ctl_say_registered(c, node, NULL, sink);
-	for (uint32_t i = 0; i < c->job_count; i++)
+	for (uint32_t i = 0; i < c->job_count; i++) {
 		ctl_job_place(c, c->jobs[i], sink);
+		serve_recalled(c, c->jobs[i], node, sink);
+	}
 	ctl_check_by(c, c->now); /* for jobs without a replica */
 }
 

@@ -177,6 +177,34 @@ static void test_former_servers(void **state) {
 	}
 }
 
+/* Its server may be a replica in a new life, which must know before it is offered the state of the server that it had
+ * replaced: it hears who it is at once, also while nobody has said the job's size. */
+static void test_server_is_told_at_once(void **state) {
+	const struct hd_msg_replica *order;
+	struct peer *server, *other, *worker;
+	uint64_t serving;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &first);
+	server = net_server(&net, "ps");
+	worker = net_worker(&net, "team", "mnist", 0, 8);
+	other = net_peer(&net, HD_ROLE_SERVER, "ps2");
+	net_run(&net, SETTLED);
+	serving = job_of(&net, "mnist")->serving;
+	restart(&net, true);
+	say(other, net_register_server(other));
+	say(server, net_register_server(server));
+	net_run(&net, 5 * HD_MS);
+	order = &peer_last(server, HD_MSG_REPLICA)->replica;
+	assert_int_equal(order->order, HD_REPLICA_SERVE);
+	assert_int_equal(order->job, net_job(worker));
+	assert_int_equal(order->epoch, second.epoch);
+	assert_true(order->generation == serving);
+	assert_int_equal(peer_count(other, HD_MSG_REPLICA), 0);
+	net_close(&net);
+}
+
 /* Only what must be kept is said, and only when it changes. */
 static void test_said_when_changed(void **state) {
 	struct peer *server, *worker, *shell;
@@ -370,6 +398,7 @@ int main(void) {
 		cmocka_unit_test(test_settings_survive),
 		cmocka_unit_test(test_jobs_come_home),
 		cmocka_unit_test(test_former_servers),
+		cmocka_unit_test(test_server_is_told_at_once),
 		cmocka_unit_test(test_said_when_changed),
 		cmocka_unit_test(test_wrong_texts),
 		cmocka_unit_test(test_ended_survive),
