@@ -44,7 +44,7 @@ void session_transmit(
 	hd_auth_sign(s->key, packet, bytes, packet + bytes);
 	stream_ack_sent(s);
 	s->endpoint->stats.sent++;
-	session_put(s, packet, bytes + HD_TAG_BYTES, sink);
+	session_put(s, header->kind, packet, bytes + HD_TAG_BYTES, sink);
 }
 
 enum replay_verdict {

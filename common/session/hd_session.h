@@ -96,8 +96,7 @@ struct hd_session {
 	uint8_t role;
 	uint16_t key_id;
 	struct hd_addr peer;
-	struct hd_addr
-		home; /* where the peer has shown that it receives; ours: where it was asked */
+	struct hd_addr home; /* where the peer has shown that it receives */
 	hd_ns moved_at; /* when peer changed last */
 	struct hd_session *address_next; /* in its bucket of the address table */
 	struct hd_session *graveyard_next;
@@ -189,9 +188,11 @@ void session_release(struct hd_session *s);
 struct hd_session *session_by_id(const struct hd_endpoint *e, uint32_t id);
 struct hd_session *session_by_address(const struct hd_endpoint *e, struct hd_addr peer);
 void session_move(struct hd_session *s, struct hd_addr peer);
-/* Sends. Until the peer has received something at a new address, also to the one before: it drops what it has seen. */
+/* Sends. Until the peer has received something at a new address, also to the one before: it drops what it has seen.
+ * Not a PING: its answer shows who is at the new one. */
 void session_put(
 	const struct hd_session *s,
+	uint8_t kind,
 	const uint8_t *packet,
 	size_t bytes,
 	struct hd_sink *sink

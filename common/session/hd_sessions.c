@@ -137,12 +137,13 @@ void session_move(struct hd_session *s, struct hd_addr peer) {
 
 void session_put(
 	const struct hd_session *s,
+	uint8_t kind,
 	const uint8_t *packet,
 	size_t bytes,
 	struct hd_sink *sink
 ) {
 	sink->send(sink, s->peer, packet, bytes, NULL, 0);
-	if (!s->ours && !hd_addr_equal(s->peer, s->home))
+	if (!s->ours && kind != HD_MSG_PING && !hd_addr_equal(s->peer, s->home))
 		sink->send(sink, s->home, packet, bytes, NULL, 0);
 }
 

@@ -171,6 +171,17 @@ static void test_copies_in_an_idle_session(void **state) {
 	assert_string_equal(scene.client->order, "o");
 }
 
+/* Some packets of the session are lost, and all copies come: what the peer says of one address says nothing of another. */
+static void test_copies_of_lost_packets(void **state) {
+	(void)state;
+	open_session();
+	scene.net.tap = race;
+	scene.net.loss = 0.3;
+	pass(60 * HD_SECOND);
+	assert_string_equal(scene.server->order, "o");
+	assert_string_equal(scene.client->order, "o");
+}
+
 /* Also the copy of the first packet, whose original comes from where the cookie was: the peer is there. */
 static void test_copy_of_the_first_packet(void **state) {
 	(void)state;
@@ -238,6 +249,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_query_of_a_namesake, begin, finish),
 		cmocka_unit_test_setup_teardown(test_copies_in_an_idle_session, begin, finish),
+		cmocka_unit_test_setup_teardown(test_copies_of_lost_packets, begin, finish),
 		cmocka_unit_test_setup_teardown(test_copy_of_the_first_packet, begin, finish),
 		cmocka_unit_test_setup_teardown(test_newcomer_at_a_peers_address, begin, finish),
 		cmocka_unit_test_setup_teardown(test_replayed_hello_with_cookie, begin, finish),
