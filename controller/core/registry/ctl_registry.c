@@ -241,15 +241,16 @@ static void attach_worker(
 	ctl_reduce_joined(c, job, sink);
 }
 
-/* A job that a former life of ours gave this node is placed when somebody says its size. The node may be new and know
- * nothing of it: until it hears this it would take the state of a server that it had replaced. */
+/* A job that a former life of ours gave this node is placed when somebody says its size. A node that is new knows
+ * nothing of it: until it hears this it would take the state of a server that it had replaced. One that has jobs says
+ * STATE: by this word it would call durable what it began alone, before we have looked who holds more. */
 static void serve_recalled(
 	struct hd_controller *c,
 	const struct ctl_job *job,
 	struct ctl_node *node,
 	struct hd_sink *sink
 ) {
-	if (!job->server && job->recalled && job->serving > 0
+	if (node->incarnation == 0 && !job->server && job->recalled && job->serving > 0
 	    && strcmp(job->server_host, node->host) == 0)
 		ctl_replica_say(c, job, node, HD_REPLICA_SERVE, job->serving, sink);
 }

@@ -178,9 +178,12 @@ static void test_former_servers(void **state) {
 }
 
 /* Its server may be a replica in a new life, which must know before it is offered the state of the server that it had
- * replaced: it hears who it is at once, also while nobody has said the job's size. */
+ * replaced: it hears who it is at once, also while nobody has said the job's size. One that has jobs says itself what
+ * it has, before it is told anything. */
 static void test_server_is_told_at_once(void **state) {
 	const struct hd_msg_replica *order;
+	struct hd_message anew;
+	size_t before;
 	struct peer *server, *other, *worker;
 	uint64_t serving;
 	struct net net;
@@ -194,7 +197,13 @@ static void test_server_is_told_at_once(void **state) {
 	serving = job_of(&net, "mnist")->serving;
 	restart(&net, true);
 	say(other, net_register_server(other));
+	before = peer_count(server, HD_MSG_REPLICA);
 	say(server, net_register_server(server));
+	net_run(&net, 5 * HD_MS);
+	assert_int_equal(peer_count(server, HD_MSG_REPLICA), before);
+	anew = net_register_server(server);
+	anew.register_.incarnation = 0;
+	say(server, anew);
 	net_run(&net, 5 * HD_MS);
 	order = &peer_last(server, HD_MSG_REPLICA)->replica;
 	assert_int_equal(order->order, HD_REPLICA_SERVE);
