@@ -203,6 +203,10 @@ rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_ms
 	struct srv_job *job = srv_job_find(turn->server, seed->job);
 	struct rep_job *replica;
 
+	if (hd_version_incarnation(seed->version) == UINT16_MAX) { /* none can follow it */
+		turn->server->stats.refused_messages++;
+		return REP_DONE;
+	}
 	if (turn->server->draining || (job && job->phase == SRV_JOB_RETIRED))
 		return REP_DONE; /* it says it again */
 	if (!job ? srv_told_serves(turn->server, seed->job) > seed->generation :

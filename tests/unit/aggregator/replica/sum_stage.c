@@ -10,7 +10,8 @@
 #include <cmocka.h>
 
 struct fake *aggregator_at(struct scene *s, uint16_t index, uint32_t ipv4) {
-	struct fake *fake = fake_aggregator_at(&s->net, index, (struct hd_addr){ipv4, HD_PORT});
+	const struct hd_addr at = {ipv4, HD_PORT};
+	struct fake *fake = fake_node_at(&s->net, HD_ROLE_AGGREGATOR, 0x0a000200U + index, at);
 
 	fake->job = s->worker->job;
 	return fake;

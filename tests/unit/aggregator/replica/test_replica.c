@@ -10,8 +10,6 @@
 
 #include <cmocka.h>
 
-#define REFUSER_IP 0x0a000005
-
 /* --- tests ----------------------------------------------------------------------------------------- */
 
 static void test_follows(void **state) {
@@ -458,35 +456,6 @@ static void test_older_server_seeds(void **state) {
 	}
 }
 
-/* A node that is no replica: it refuses the session, again and again, and is tried again but not in a circle. What
- * is left of a refused session is nobody's. */
-static void test_refused(void **state) {
-	struct scene *s = scene_open(0);
-	struct fake *other = fake_controller_at(&s->net, 1, REFUSER_IP);
-	uint32_t times = 0;
-
-	(void)state;
-	order_to(s, REFUSER_IP, ++s->generation);
-	for (hd_ns until = s->net.now + 4500 * HD_MS; s->net.now < until; run_for(s, HD_MS)) {
-		if (!other->open)
-			continue;
-		times++;
-		hd_session_close(
-			other->session, HD_REASON_REFUSED, "no", s->net.now, &other->node.sink
-		);
-		other->open = false;
-	}
-	assert_in_range(times, 4, 5);
-	push(s, HD_DTYPE_FP32, 1); /* nobody is waited for */
-	order(s, s->minds, HD_REPLICA_ALONE, s->generation, 0);
-	run_for(s, 2 * HD_SECOND);
-	assert_false(other->open);
-	follow(s, -1);
-	run_until(s, replica_at, s->base);
-	fake_close(other);
-	scene_close(s);
-}
-
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_follows),
@@ -505,7 +474,6 @@ int main(void) {
 		cmocka_unit_test(test_rounds_come_late),
 		cmocka_unit_test(test_begins_when_told),
 		cmocka_unit_test(test_older_server_seeds),
-		cmocka_unit_test(test_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

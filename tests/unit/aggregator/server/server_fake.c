@@ -239,18 +239,14 @@ struct fake *fake_controller(struct net *net, uint16_t epoch) {
 	return fake_controller_at(net, epoch, 0x0a000002);
 }
 
-struct fake *fake_aggregator_at(struct net *net, uint16_t index, struct hd_addr server) {
-	struct fake *fake = fake_make(net, HD_ROLE_AGGREGATOR, 0x0a000200U + index);
+struct fake *fake_node_at(struct net *net, uint8_t role, uint32_t ipv4, struct hd_addr server) {
+	struct fake *fake = fake_make(net, role, ipv4);
 
 	fake->rank = HD_GROUP_WORKER;
 	fake->server = server;
 	assert_int_equal(hd_endpoint_connect(fake->endpoint, server, net->now, &fake->session), 0);
 	net_run_until(net, fake_is_open, fake, HD_SECOND);
 	return fake;
-}
-
-struct fake *fake_aggregator(struct net *net, uint16_t index) {
-	return fake_aggregator_at(net, index, (struct hd_addr){SERVER_IP, HD_PORT});
 }
 
 struct hd_addr fake_address(const struct fake *fake) {

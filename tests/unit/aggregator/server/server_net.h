@@ -118,9 +118,14 @@ struct fake *fake_controller(struct net *net, uint16_t epoch);
 /* The same for a server that is not net's own. */
 struct fake *fake_worker_at(struct net *net, uint16_t rank, uint32_t ipv4, struct hd_addr server);
 struct fake *fake_controller_at(struct net *net, uint16_t epoch, uint32_t ipv4);
-/* An aggregator that has a session with the server; fake_push() sends its sums. */
-struct fake *fake_aggregator(struct net *net, uint16_t index);
-struct fake *fake_aggregator_at(struct net *net, uint16_t index, struct hd_addr server);
+/* An aggregator, or another server, that has a session with the server that is named. */
+struct fake *fake_node_at(struct net *net, uint8_t role, uint32_t ipv4, struct hd_addr server);
+/* An aggregator that has one with the server; fake_push() sends its sums. */
+static inline struct fake *fake_aggregator(struct net *net, uint16_t index) {
+	const struct hd_addr server = {SERVER_IP, HD_PORT};
+
+	return fake_node_at(net, HD_ROLE_AGGREGATOR, 0x0a000200U + index, server);
+}
 struct hd_addr fake_address(const struct fake *fake);
 void fake_close(struct fake *fake);
 /* Vanishes without a word. */
