@@ -69,6 +69,7 @@
 #define HD_SWITCH_BURST_MAX 32 /* packets that are looked up before the first is added */
 
 /* --- operators ---------------------------------------------------------------------------- */
+#define HD_RESOLVERS_MAX 8 /* threads of one process that wait for a name's address */
 #define HD_JOURNAL_RECORDS_MAX 32768 /* of the controller's history that wait for the disk */
 #define HD_STATS_ROWS_MAX 65536 /* of the counters, gathered once, all groups together */
 

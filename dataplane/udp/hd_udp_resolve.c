@@ -12,12 +12,15 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define HOST_BYTES 256
+
+static atomic_uint asking; // threads, also those that were left behind
 
 struct question {
 	char host[HOST_BYTES];
@@ -82,6 +85,7 @@ static void *ask(void *argument) {
 	pthread_mutex_unlock(&q->lock);
 	if (left)
 		question_free(q);
+	atomic_fetch_sub(&asking, 1);
 	return NULL;
 }
 
@@ -155,13 +159,17 @@ static int resolve_host(const char *host, int timeout_ms, uint32_t *ipv4) {
 		*ipv4 = ntohl(digits.s_addr);
 		return 0;
 	}
+	if (atomic_fetch_add(&asking, 1) >= HD_RESOLVERS_MAX) {
+		atomic_fetch_sub(&asking, 1);
+		return -EAGAIN;
+	}
 	q = question_create(host);
-	if (!q)
-		return -ENOMEM;
-	code = start(q);
+	code = q ? start(q) : -ENOMEM;
 	if (code == 0)
 		return wait_for(q, timeout_ms, ipv4);
-	question_free(q);
+	atomic_fetch_sub(&asking, 1);
+	if (q)
+		question_free(q);
 	return code;
 }
 

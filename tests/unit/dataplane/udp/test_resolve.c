@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -83,8 +84,29 @@ static void test_silent_resolver(void **state) {
 	/* A late answer harms nobody. */
 	sem_post(&answer);
 	while (atomic_load(&answered) == before && hd_udp_now() < begin + 5 * HD_SECOND)
-		;
+		usleep(1000);
 	assert_int_equal(atomic_load(&answered), before + 1);
+}
+
+/* Who asks again and again piles up no threads; when they have ended, one may ask again. */
+static void test_threads_that_wait(void **state) {
+	unsigned before = atomic_load(&answered);
+	hd_ns until = hd_udp_now() + 5 * HD_SECOND;
+	struct hd_addr addr = {0};
+	int left = 0;
+
+	(void)state;
+	while (left < HD_RESOLVERS_MAX && hd_udp_now() < until)
+		left += hd_udp_resolve_within("slow", 1, &addr) == -ETIMEDOUT;
+	assert_int_equal(left, HD_RESOLVERS_MAX);
+	assert_int_equal(hd_udp_resolve_within("quick", 1000, &addr), -EAGAIN);
+	for (int i = 0; i < HD_RESOLVERS_MAX; i++)
+		sem_post(&answer);
+	while (atomic_load(&answered) < before + HD_RESOLVERS_MAX && hd_udp_now() < until)
+		usleep(1000);
+	while (hd_udp_resolve_within("quick", 1000, &addr) == -EAGAIN && hd_udp_now() < until)
+		usleep(1000);
+	assert_int_equal(addr.ipv4, 0x0a000007);
 }
 
 int main(void) {
@@ -92,6 +114,7 @@ int main(void) {
 		cmocka_unit_test(test_digits_ask_nobody),
 		cmocka_unit_test(test_name),
 		cmocka_unit_test(test_silent_resolver),
+		cmocka_unit_test(test_threads_that_wait),
 	};
 
 	if (sem_init(&answer, 0, 0) < 0)
