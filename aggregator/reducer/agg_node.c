@@ -63,7 +63,7 @@ static void settle(struct agg_turn *turn) {
 	agg_outputs_poll(turn);
 }
 
-static void on_train(struct agg_turn *turn, const struct hd_packet *packet) {
+static void on_probe(struct agg_turn *turn, const struct hd_packet *packet) {
 	struct hd_message message = {.kind = HD_MSG_PROBED};
 
 	if (hd_probes_packet(&turn->aggregator->probes, turn->now, packet, &message.probed))
@@ -80,7 +80,7 @@ static void on_packet(struct agg_turn *turn, const struct hd_packet *packet) {
 		agg_chunk(turn, packet);
 		break;
 	case HD_PACKET_PROBE:
-		on_train(turn, packet);
+		on_probe(turn, packet);
 		break;
 	case HD_PACKET_CONTROL:
 	case HD_PACKET_HELLO:

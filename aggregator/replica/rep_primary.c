@@ -314,7 +314,7 @@ static void primary_say(struct srv_turn *turn, const struct rep_primary *primary
 	message.follow = (struct hd_msg_follow){
 		.job = primary->job->id,
 		.generation = primary->generation,
-		/* In step for the controller is what may be promoted. */
+		/* Caught up is, for the controller, what may be promoted. */
 		.state = primary->active                  ? (uint8_t)HD_FOLLOW_CAUGHT_UP :
 			primary->logs || primary->sending ? (uint8_t)HD_FOLLOW_SEEDING :
 							    (uint8_t)HD_FOLLOW_NONE,

@@ -133,7 +133,7 @@ static void server_settle(struct srv_turn *turn) {
 	srv_pulls_poll(turn);
 }
 
-static void server_train(struct srv_turn *turn, const struct hd_packet *packet) {
+static void server_probe(struct srv_turn *turn, const struct hd_packet *packet) {
 	struct hd_server *server = turn->server;
 	struct hd_message message = {.kind = HD_MSG_PROBED};
 
@@ -155,7 +155,7 @@ static void server_packet(struct srv_turn *turn, const struct hd_packet *packet)
 		srv_stream_result(turn, packet);
 		break;
 	case HD_PACKET_PROBE:
-		server_train(turn, packet);
+		server_probe(turn, packet);
 		break;
 	case HD_PACKET_CONTROL:
 	case HD_PACKET_HELLO:

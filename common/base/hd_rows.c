@@ -132,9 +132,11 @@ static void put_address(struct hd_out *out, const struct hd_addr *addr) {
 	hd_out_json(out, text);
 }
 
-static void put_value(struct hd_out *out, uint16_t type, const void *at) {
-	const struct hd_row_number *number = at;
+static void put_number(struct hd_out *out, const struct hd_row_number *number) {
+	put_stat(out, number->stat, number->value);
+}
 
+static void put_value(struct hd_out *out, uint16_t type, const void *at) {
 	switch ((enum hd_row_type)type) {
 	case HD_ROW_TEXT:
 		assert(*(const char *const *)at);
@@ -160,7 +162,7 @@ static void put_value(struct hd_out *out, uint16_t type, const void *at) {
 		put_exact(out, *(const double *)at);
 		break;
 	case HD_ROW_NUMBER:
-		put_stat(out, number->stat, number->value);
+		put_number(out, at);
 		break;
 	case HD_ROW_BOOL:
 	case HD_ROW_TRUE:

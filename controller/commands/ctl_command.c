@@ -2,7 +2,7 @@
 /*
  * What an operator may change while the fabric runs. Each command is checked whole before anything of
  * it happens; a wrong one says which field and which limit. No command breaks what the parts agree on:
- * nothing that was granted is taken back (but for evict, which is a lease that ends), tau only ever
+ * nothing that was granted is taken back (but for evict, which ends a node's session), tau only ever
  * gets stricter than the job's, and who is paused or drained keeps its place and its requests.
  */
 #include "ctl_allreduce.h"
@@ -291,7 +291,7 @@ static void do_drain(struct order *o) {
 
 /* --- evict --- */
 
-/* As a lease that ends; told for good, so that the worker's process knows and stops asking. */
+/* As a worker that is gone; told for good, so that the worker's process knows and stops asking. */
 static void evict_worker(struct order *o, struct ctl_node *node) {
 	char text[HD_TEXT_BYTES_MAX];
 

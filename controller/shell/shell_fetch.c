@@ -204,7 +204,7 @@ static void shell_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	/* A question on a session that is open already. */
 	if (q && !q->done && !q->until && hd_session_is_open(s->session))
 		ask(s, now, sink);
-	/* Politely, so that the controller need not wait for the lease to end. */
+	/* Politely, so that the controller need not wait until we count as silent. */
 	if (s->closing && hd_session_is_open(s->session)) {
 		hd_session_close(s->session, HD_REASON_CLOSED, "", now, sink);
 		s->session = NULL;

@@ -48,7 +48,7 @@ void ctl_refuse(
 /* Hands a record to the journal, if there is one. */
 void ctl_record(const struct hd_controller *c, struct hd_record record);
 hd_ns ctl_interval(const struct hd_controller *c);
-/* A round soon (as the interval allows), or at the end of this call. */
+/* A planning pass soon (as the interval allows), or at the end of this call. */
 void ctl_plan_soon(struct hd_controller *c);
 void ctl_plan_now(struct hd_controller *c);
 /* Slow timers are looked at no later than this. */

@@ -110,7 +110,7 @@ static void comes_back(struct scene *s, uint16_t rank, uint32_t has) {
 /* Cut off from here, it gets its sum from the aggregators, and the others make another one: it hears so, once, and
  * they do not wait for it in the round that it asked for. */
 static void test_cut_off_with_a_sum(void **state) {
-	/* It is back before the others ask, while they are told, after; its lease ends before the round does, or then. */
+	/* It is back before the others ask, while they are told, after; it counts as silent before the round ends, or then. */
 	for (int each = 0; each < 6; each++) {
 		const int when = each % 3;
 		struct scene s;
