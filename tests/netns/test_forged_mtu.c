@@ -142,7 +142,7 @@ int main(void) {
 		node.due = true;
 		check(hd_udp_poll(udp, (struct hd_node){&node_ops, &node}, 0) == 0, "a step", 0);
 		usleep(50000);
-		check(count(sniffer, &fragments) > CHUNKS * 1408, "bytes that leave", 0);
+		check(count(sniffer, &fragments) > (size_t)CHUNKS * 1408, "bytes that leave", 0);
 		check(fragments == 0, "fragments", fragments);
 		check(hd_udp_stats(udp)->send_calls == calls + 1, "one call", 0);
 		if (round == 0)

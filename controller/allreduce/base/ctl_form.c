@@ -10,7 +10,8 @@
  * One member of the newest sum is enough to know how many were in it, and a worker is one when its own newest sum is
  * not older than the newest round that the last controller kept. That one kept a round at once when its members were
  * not those of the round before, and else once a second, so only members have a sum of that round or of a later one
- * (unless it died while the round was being written). A member that has none of them counts when it reports one. Where nothing was kept everybody counts who has a sum.
+ * (unless it died while the round was being written). A member that has none of them counts when it reports one. Where
+ * nothing was kept everybody counts who has a sum.
  */
 #include "ctl_base.h"
 #include "ctl_reduces.h"

@@ -67,7 +67,6 @@ void ctl_ended_add(struct hd_controller *c, const struct ctl_ended *like) {
 }
 
 void ctl_job_recall(struct ctl_job *job, const struct ctl_ended *as, bool left) {
-	assert(!job->server && !job->begun);
 	hd_text_copy(job->tenant_name, sizeof job->tenant_name, as->tenant);
 	hd_text_copy(job->name, sizeof job->name, as->name);
 	job->left = left;

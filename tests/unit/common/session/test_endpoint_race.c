@@ -171,7 +171,7 @@ static void test_copies_in_an_idle_session(void **state) {
 	assert_string_equal(scene.client->order, "o");
 }
 
-/* Some packets of the session are lost, and all copies come: what the peer says of one address says nothing of another. */
+/* Some packets are lost, their copies are not: what the peer says of one address says nothing of another. */
 static void test_copies_of_lost_packets(void **state) {
 	(void)state;
 	open_session();
