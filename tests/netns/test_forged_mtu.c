@@ -148,7 +148,7 @@ int main(void) {
 		if (round == 0)
 			forge();
 	}
-	check(hd_udp_stats(udp)->sent_packets == 3 * CHUNKS, "packets that left", 0);
+	check(hd_udp_stats(udp)->sent_packets == UINT64_C(3) * CHUNKS, "packets that left", 0);
 	hd_udp_close(udp);
 	close(sniffer);
 	return 0;
