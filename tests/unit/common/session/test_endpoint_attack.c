@@ -3,7 +3,7 @@
  * An attacker without a key who sees every packet and sends from any address, against the handshake and against
  * open sessions: it can make nodes answer, and nothing that they answer ends a session or an attempt to open one.
  */
-#include "endpoint_net.h"
+#include "endpoint_scene.h"
 #include "hd_bytes.h"
 
 #include <setjmp.h>
@@ -14,97 +14,10 @@
 
 #include <cmocka.h>
 
-#define KEPT_MAX 8192
-
-static const struct net_node_config server_config = {
-	.name = "server",
-	.role = HD_ROLE_SERVER,
-	.accepts = true,
-};
-static const struct net_node_config other_config = {
-	.name = "other",
-	.role = HD_ROLE_SERVER,
-	.accepts = true,
-};
-static const struct net_node_config client_config = {.name = "client", .role = HD_ROLE_WORKER};
-
-struct scene {
-	struct net net;
-	struct node *server, *other, *client;
-	/* What the attacker has seen. */
-	struct flight seen[KEPT_MAX];
-	size_t count;
-};
-
-static struct scene scene;
-
-static void see(struct net *net, const struct flight *flight) {
-	struct flight copy = *flight;
-
-	if (scene.count == KEPT_MAX)
-		return;
-	copy.data = malloc(flight->bytes);
-	assert_non_null(copy.data);
-	memcpy(copy.data, flight->data, flight->bytes);
-	scene.seen[scene.count++] = copy;
-}
-
-static void forget(void) {
-	for (size_t i = 0; i < scene.count; i++)
-		free(scene.seen[i].data);
-	scene.count = 0;
-}
-
-static int begin(void **state) {
-	(void)state;
-	net_init(&scene.net, 77);
-	scene.net.tap = see;
-	scene.server = net_add(&scene.net, &server_config);
-	scene.other = net_add(&scene.net, &other_config);
-	scene.client = net_add(&scene.net, &client_config);
-	return 0;
-}
-
-static int finish(void **state) {
-	(void)state;
-	forget();
-	net_fini(&scene.net);
-	return 0;
-}
-
-static void pass(hd_ns time) {
-	net_run(&scene.net, scene.net.now + time);
-}
-
-static void open_session(void) {
-	assert_non_null(net_connect(scene.client, scene.server));
-	pass(100 * HD_MS);
-	assert_string_equal(scene.client->order, "o");
-	assert_string_equal(scene.server->order, "o");
-}
-
-static bool is(const struct flight *flight, uint8_t type, uint8_t kind) {
-	return (flight->data[2] & 0x0f) == type && flight->data[28] == kind;
-}
-
-/* The newest packet of this kind that went from one to the other; NULL: none. */
-static const struct flight *newest(uint8_t kind, const struct node *from, const struct node *to) {
-	for (size_t i = scene.count; i-- > 0;)
-		if (is(&scene.seen[i], HD_PACKET_HELLO, kind)
-		    && hd_addr_equal(scene.seen[i].from, from->addr)
-		    && (!to || hd_addr_equal(scene.seen[i].to, to->addr)))
-			return &scene.seen[i];
-	return NULL;
-}
-
-static void inject(struct hd_addr from, struct hd_addr to, const struct flight *flight) {
-	net_inject(&scene.net, from, to, flight->data, flight->bytes);
-}
-
 /* Gets answers to a HELLO that was changed, in these three ways, from both servers, and plays them to the opener
  * from the server's address, from the other's, and from nobody's. */
 static void harvest_and_play(void) {
-	const struct flight *hello = newest(HD_MSG_HELLO, scene.client, scene.server);
+	const struct flight *hello = scene_newest(HD_MSG_HELLO, scene.client, scene.server);
 	struct node *askers[] = {scene.server, scene.other};
 	struct hd_addr nobody = {0x0c000001, 999};
 
@@ -123,17 +36,17 @@ static void harvest_and_play(void) {
 				hd_put16(packet + 29, 99); /* key */
 			else
 				packet[2] = (uint8_t)(2 << 4 | HD_PACKET_HELLO);
-			inject(nobody, askers[i]->addr, &changed);
-			pass(HD_MS);
-			answer = newest(HD_MSG_REFUSE, askers[i], NULL);
+			scene_inject(nobody, askers[i]->addr, &changed);
+			scene_pass(HD_MS);
+			answer = scene_newest(HD_MSG_REFUSE, askers[i], NULL);
 			assert_non_null(answer);
 			assert_true(answer->bytes <= hello->bytes);
 			for (size_t b = answer->bytes - HD_TAG_BYTES; b < answer->bytes; b++)
 				assert_int_equal(answer->data[b], 0); /* signed by nobody */
-			inject(scene.server->addr, scene.client->addr, answer);
-			inject(scene.other->addr, scene.client->addr, answer);
-			inject(nobody, scene.client->addr, answer);
-			pass(HD_MS);
+			scene_inject(scene.server->addr, scene.client->addr, answer);
+			scene_inject(scene.other->addr, scene.client->addr, answer);
+			scene_inject(nobody, scene.client->addr, answer);
+			scene_pass(HD_MS);
 		}
 }
 
@@ -141,20 +54,20 @@ static void test_refusals_end_no_opening(void **state) {
 	(void)state;
 	scene.server->cut = true; /* its answers are late */
 	assert_non_null(net_connect(scene.client, scene.server));
-	pass(10 * HD_MS);
+	scene_pass(10 * HD_MS);
 	scene.server->cut = false;
 	harvest_and_play();
 	assert_string_equal(scene.client->order, "c"); /* one hint */
 	assert_int_not_equal(scene.client->reason, HD_REASON_REFUSED);
-	pass(500 * HD_MS);
+	scene_pass(500 * HD_MS);
 	assert_string_equal(scene.client->order, "co");
 }
 
 static void test_refusals_end_no_session(void **state) {
 	(void)state;
-	open_session();
+	scene_open();
 	harvest_and_play();
-	pass(2 * HD_SECOND);
+	scene_pass(2 * HD_SECOND);
 	assert_string_equal(scene.client->order, "o");
 	assert_string_equal(scene.server->order, "o");
 }
@@ -171,10 +84,10 @@ static void test_resets_end_no_session(void **state) {
 	size_t from = 0;
 
 	(void)state;
-	open_session();
+	scene_open();
 	for (unsigned round = 0; round < 300; round++) { /* more than 90 a second */
 		send_go(scene.client, round);
-		pass(HD_MS);
+		scene_pass(HD_MS);
 		for (size_t i = from, until = scene.count; i < until; i++) {
 			struct flight other = scene.seen[i];
 			uint8_t packet[1500];
@@ -182,12 +95,12 @@ static void test_resets_end_no_session(void **state) {
 			assert_true(other.bytes <= sizeof packet);
 			memcpy(packet, other.data, other.bytes);
 			other.data = packet;
-			inject(scene.client->addr, scene.other->addr, &other);
+			scene_inject(scene.client->addr, scene.other->addr, &other);
 			packet[7] ^= 0x55; /* an index that nobody has */
-			inject(scene.client->addr, scene.server->addr, &other);
-			inject(scene.server->addr, scene.client->addr, &other);
+			scene_inject(scene.client->addr, scene.server->addr, &other);
+			scene_inject(scene.server->addr, scene.client->addr, &other);
 		}
-		pass(HD_MS);
+		scene_pass(HD_MS);
 		for (size_t i = from, until = scene.count; i < until; i++) {
 			struct flight answer = scene.seen[i];
 			uint8_t packet[1500];
@@ -197,18 +110,18 @@ static void test_resets_end_no_session(void **state) {
 			memcpy(packet, answer.data, answer.bytes);
 			answer.data = packet;
 			/* A RESET that names the session; a QUERY to the wrong one; its GONE, if there is one. */
-			if (is(&answer, HD_PACKET_HELLO, HD_MSG_RESET))
+			if (scene_is(&answer, HD_PACKET_HELLO, HD_MSG_RESET))
 				hd_put32(
 					packet + HD_CONTROL_HEADER_BYTES, scene.net.welcome.session
 				);
-			if (is(&answer, HD_PACKET_HELLO, HD_MSG_QUERY))
-				inject(scene.client->addr, scene.other->addr, &answer);
-			inject(scene.server->addr, scene.client->addr, &answer);
+			if (scene_is(&answer, HD_PACKET_HELLO, HD_MSG_QUERY))
+				scene_inject(scene.client->addr, scene.other->addr, &answer);
+			scene_inject(scene.server->addr, scene.client->addr, &answer);
 		}
-		if (scene.count > KEPT_MAX / 2)
-			forget();
+		if (scene.count > SCENE_KEPT_MAX / 2)
+			scene_forget();
 		from = scene.count;
-		pass(8 * HD_MS);
+		scene_pass(8 * HD_MS);
 	}
 	assert_string_equal(scene.client->order, "o");
 	assert_string_equal(scene.server->order, "o");
@@ -225,16 +138,16 @@ static void test_hello_led_astray(void **state) {
 	(void)state;
 	scene.server->cut = true;
 	assert_non_null(net_connect(scene.client, scene.server));
-	pass(10 * HD_MS);
-	hello = newest(HD_MSG_HELLO, scene.client, scene.server);
+	scene_pass(10 * HD_MS);
+	hello = scene_newest(HD_MSG_HELLO, scene.client, scene.server);
 	assert_non_null(hello);
-	inject(scene.client->addr, scene.other->addr, hello);
-	pass(HD_MS);
-	assert_null(newest(HD_MSG_COOKIE, scene.other, NULL));
-	assert_null(newest(HD_MSG_WELCOME, scene.other, NULL));
+	scene_inject(scene.client->addr, scene.other->addr, hello);
+	scene_pass(HD_MS);
+	assert_null(scene_newest(HD_MSG_COOKIE, scene.other, NULL));
+	assert_null(scene_newest(HD_MSG_WELCOME, scene.other, NULL));
 	assert_int_equal(hd_endpoint_stats(scene.other->endpoint)->drop_address, 1);
 	scene.server->cut = false;
-	pass(500 * HD_MS);
+	scene_pass(500 * HD_MS);
 	assert_string_equal(scene.client->order, "o"); /* nor was its hint heard */
 }
 
@@ -245,17 +158,17 @@ static void test_welcome_from_elsewhere(void **state) {
 	(void)state;
 	assert_non_null(net_connect(scene.client, scene.server));
 	for (int i = 0; i < 100 && !welcome; i++) {
-		pass(20 * HD_US);
-		welcome = newest(HD_MSG_WELCOME, scene.server, scene.client);
+		scene_pass(20 * HD_US);
+		welcome = scene_newest(HD_MSG_WELCOME, scene.server, scene.client);
 	}
 	assert_non_null(welcome);
 	dropped = hd_endpoint_stats(scene.client->endpoint)->drop_address;
 	scene.net.delay = HD_US; /* faster than the true one */
-	inject(scene.other->addr, scene.client->addr, welcome);
-	pass(10 * HD_US);
+	scene_inject(scene.other->addr, scene.client->addr, welcome);
+	scene_pass(10 * HD_US);
 	assert_int_equal(hd_endpoint_stats(scene.client->endpoint)->drop_address, dropped + 1);
 	assert_int_equal(scene.client->opened, 0);
-	pass(10 * HD_MS);
+	scene_pass(10 * HD_MS);
 	assert_string_equal(scene.client->order, "o");
 	assert_true(hd_addr_equal(hd_session_peer(scene.client->session), scene.server->addr));
 }
@@ -269,25 +182,25 @@ static void test_replayed_hello(void **state) {
 	unsigned sent;
 
 	(void)state;
-	open_session();
-	hello = newest(HD_MSG_HELLO, scene.client, scene.server);
+	scene_open();
+	hello = scene_newest(HD_MSG_HELLO, scene.client, scene.server);
 	assert_non_null(hello);
 	copy = *hello;
 	memcpy(packet, hello->data, hello->bytes);
 	copy.data = packet;
-	forget();
+	scene_forget();
 	sent = scene.server->sent_packets;
-	late = net_add(&scene.net, &client_config);
+	late = net_add(&scene.net, &scene_client_config);
 	for (unsigned ms = 0; ms < 2000; ms++) { /* 5,000 a second */
 		for (unsigned i = 0; i < 5; i++)
-			inject((struct hd_addr){0x0d000000 + (ms * 5 + i) % 1000, 4773},
+			scene_inject((struct hd_addr){0x0d000000 + (ms * 5 + i) % 1000, 4773},
 			       scene.server->addr,
 			       &copy);
 		if (ms == 500)
 			assert_non_null(net_connect(late, scene.server));
 		if (ms % 50 == 0)
 			send_go(scene.client, ms);
-		pass(HD_MS);
+		scene_pass(HD_MS);
 	}
 	assert_string_equal(scene.client->order, "o");
 	assert_string_equal(late->order, "o");
@@ -297,7 +210,7 @@ static void test_replayed_hello(void **state) {
 	assert_true(scene.server->sent_packets - sent < 10000 + 200);
 	for (size_t i = 0; i < scene.count; i++)
 		if (hd_addr_equal(scene.seen[i].from, scene.server->addr)
-		    && is(&scene.seen[i], HD_PACKET_HELLO, HD_MSG_WELCOME))
+		    && scene_is(&scene.seen[i], HD_PACKET_HELLO, HD_MSG_WELCOME))
 			assert_true(hd_addr_equal(scene.seen[i].to, late->addr));
 }
 
@@ -309,25 +222,25 @@ static void test_cookies_are_bound(void **state) {
 	uint64_t cookies;
 
 	(void)state;
-	open_session();
-	hello = newest(HD_MSG_HELLO, scene.client, scene.server);
+	scene_open();
+	hello = scene_newest(HD_MSG_HELLO, scene.client, scene.server);
 	copy = *hello;
 	memcpy(packet, hello->data, hello->bytes);
 	copy.data = packet;
 	cookies = hd_endpoint_stats(scene.server->endpoint)->cookies;
-	inject((struct hd_addr){scene.client->addr.ipv4 + 9, scene.client->addr.port},
+	scene_inject((struct hd_addr){scene.client->addr.ipv4 + 9, scene.client->addr.port},
 	       scene.server->addr,
 	       &copy);
-	inject((struct hd_addr){scene.client->addr.ipv4, 4000}, scene.server->addr, &copy);
-	pass(HD_MS);
+	scene_inject((struct hd_addr){scene.client->addr.ipv4, 4000}, scene.server->addr, &copy);
+	scene_pass(HD_MS);
 	assert_int_equal(hd_endpoint_stats(scene.server->endpoint)->cookies, cookies + 2);
-	inject(scene.client->addr, scene.server->addr, &copy
+	scene_inject(scene.client->addr, scene.server->addr, &copy
 	); /* its own: a replay of the open session's */
-	pass(HD_MS);
+	scene_pass(HD_MS);
 	assert_int_equal(hd_endpoint_stats(scene.server->endpoint)->cookies, cookies + 2);
-	pass((hd_ns)2 * HD_COOKIE_US * HD_US + HD_SECOND);
-	inject(scene.client->addr, scene.server->addr, &copy);
-	pass(HD_MS);
+	scene_pass((hd_ns)2 * HD_COOKIE_US * HD_US + HD_SECOND);
+	scene_inject(scene.client->addr, scene.server->addr, &copy);
+	scene_pass(HD_MS);
 	assert_int_equal(hd_endpoint_stats(scene.server->endpoint)->cookies, cookies + 3);
 	assert_string_equal(scene.server->order, "o");
 }
@@ -339,19 +252,19 @@ static void test_cookies_of_others(void **state) {
 	(void)state;
 	scene.server->cut = true;
 	assert_non_null(net_connect(scene.client, scene.server));
-	pass(10 * HD_MS);
+	scene_pass(10 * HD_MS);
 	scene.server->cut = false;
-	hello = newest(HD_MSG_HELLO, scene.client, scene.server);
+	hello = scene_newest(HD_MSG_HELLO, scene.client, scene.server);
 	assert_non_null(hello);
-	inject((struct hd_addr){0x0c000001, 999}, scene.server->addr, hello);
-	pass(HD_MS);
-	cookie = newest(HD_MSG_COOKIE, scene.server, NULL);
+	scene_inject((struct hd_addr){0x0c000001, 999}, scene.server->addr, hello);
+	scene_pass(HD_MS);
+	cookie = scene_newest(HD_MSG_COOKIE, scene.server, NULL);
 	assert_non_null(cookie);
 	for (int i = 0; i < 50; i++) {
-		inject(scene.server->addr, scene.client->addr, cookie);
-		pass(100 * HD_US);
+		scene_inject(scene.server->addr, scene.client->addr, cookie);
+		scene_pass(100 * HD_US);
 	}
-	pass(300 * HD_MS);
+	scene_pass(300 * HD_MS);
 	assert_string_equal(scene.client->order, "o");
 }
 
@@ -360,12 +273,12 @@ static void test_restart_is_still_noticed(void **state) {
 	hd_ns began;
 
 	(void)state;
-	open_session();
-	pass(HD_SECOND);
+	scene_open();
+	scene_pass(HD_SECOND);
 	net_restart(scene.server, 9);
 	began = scene.net.now;
 	send_go(scene.client, 1);
-	pass(600 * HD_US); /* packet, RESET, QUERY, GONE: four ways */
+	scene_pass(600 * HD_US); /* packet, RESET, QUERY, GONE: four ways */
 	assert_string_equal(scene.client->order, "oc");
 	assert_int_equal(scene.client->reason, HD_REASON_CLOSED);
 	net_run(&scene.net, began + 100 * HD_MS);
@@ -375,11 +288,11 @@ static void test_restart_is_still_noticed(void **state) {
 /* So is a worker that has restarted, by the server's next packet to it. */
 static void test_restart_of_opener_is_noticed(void **state) {
 	(void)state;
-	open_session();
-	pass(HD_SECOND);
+	scene_open();
+	scene_pass(HD_SECOND);
 	net_restart(scene.client, 9);
 	send_go(scene.server, 1);
-	pass(600 * HD_US);
+	scene_pass(600 * HD_US);
 	assert_string_equal(scene.server->order, "oc");
 	assert_int_equal(scene.server->reason, HD_REASON_CLOSED);
 }
@@ -389,7 +302,7 @@ static void test_restart_of_opener_is_noticed(void **state) {
 static void test_query_of_a_neighbour(void **state) {
 	static const uint8_t zeros[HD_KEY_BYTES];
 	struct hd_control_header header = {.type = HD_PACKET_HELLO, .kind = HD_MSG_RESET};
-	struct node *neighbour = net_add(&scene.net, &client_config);
+	struct node *neighbour = net_add(&scene.net, &scene_client_config);
 	uint8_t packet[200], body[4];
 	struct flight reset = {.data = packet};
 	const struct flight *query;
@@ -397,20 +310,20 @@ static void test_query_of_a_neighbour(void **state) {
 	(void)state;
 	neighbour->any = true;
 	neighbour->addr.port = 5000;
-	open_session();
+	scene_open();
 	scene.client->cut = true; /* the attacker is faster */
 	hd_put32(body, scene.net.hello.session);
 	reset.bytes = net_forge(zeros, &header, body, sizeof body, packet);
-	inject(scene.client->addr, scene.server->addr, &reset);
-	pass(HD_MS);
-	query = newest(HD_MSG_QUERY, scene.server, scene.client);
+	scene_inject(scene.client->addr, scene.server->addr, &reset);
+	scene_pass(HD_MS);
+	query = scene_newest(HD_MSG_QUERY, scene.server, scene.client);
 	assert_non_null(query);
-	inject(scene.server->addr, neighbour->addr, query);
-	pass(HD_MS);
-	assert_null(newest(HD_MSG_GONE, neighbour, NULL));
+	scene_inject(scene.server->addr, neighbour->addr, query);
+	scene_pass(HD_MS);
+	assert_null(scene_newest(HD_MSG_GONE, neighbour, NULL));
 	assert_int_equal(hd_endpoint_stats(neighbour->endpoint)->drop_address, 1);
 	scene.client->cut = false;
-	pass(HD_SECOND);
+	scene_pass(HD_SECOND);
 	assert_string_equal(scene.server->order, "o");
 	assert_string_equal(scene.client->order, "o");
 }
@@ -429,12 +342,12 @@ static void race(struct net *net, const struct flight *flight) {
 
 static void test_copies_that_come_first(void **state) {
 	(void)state;
-	open_session();
+	scene_open();
 	scene.net.tap = race;
 	for (int i = 0; i < 30; i++) {
 		send_go(scene.server, 1);
 		send_go(scene.client, 1);
-		pass(100 * HD_MS);
+		scene_pass(100 * HD_MS);
 		assert_string_equal(scene.server->order, "o");
 		assert_string_equal(scene.client->order, "o");
 	}
@@ -450,15 +363,15 @@ static void race_to_opener(struct net *net, const struct flight *flight) {
 /* What the answerer said before it ended came from somewhere else first: it is looked for where it was asked. */
 static void test_opener_keeps_to_the_address(void **state) {
 	(void)state;
-	open_session();
+	scene_open();
 	scene.net.tap = race_to_opener;
 	send_go(scene.server, 1);
-	pass(HD_MS);
+	scene_pass(HD_MS);
 	net_stop(scene.server);
-	pass(2 * HD_SECOND);
+	scene_pass(2 * HD_SECOND);
 	assert_null(scene.client->session);
 	net_restart(scene.server, 9);
-	pass(HD_SECOND);
+	scene_pass(HD_SECOND);
 	assert_string_equal(scene.client->order, "oco");
 }
 
@@ -467,15 +380,15 @@ static void test_moved_peer_stays_moved(void **state) {
 	struct hd_addr old = scene.client->addr;
 
 	(void)state;
-	open_session();
+	scene_open();
 	scene.client->addr.port = 50000; /* what a NAT does */
 	send_go(scene.client, 1);
-	pass(2 * HD_SECOND);
+	scene_pass(2 * HD_SECOND);
 	assert_int_equal(hd_session_peer(scene.server->session).port, 50000);
 	for (size_t i = 0; i < scene.count; i++)
 		if (hd_addr_equal(scene.seen[i].to, scene.server->addr))
-			inject(old, scene.server->addr, &scene.seen[i]);
-	pass(HD_MS);
+			scene_inject(old, scene.server->addr, &scene.seen[i]);
+	scene_pass(HD_MS);
 	assert_int_equal(hd_session_peer(scene.server->session).port, 50000);
 	assert_string_equal(scene.server->order, "o");
 }
@@ -484,48 +397,48 @@ static void test_moved_peer_stays_moved(void **state) {
 static void test_replayed_query(void **state) {
 	static const uint8_t zeros[HD_KEY_BYTES];
 	struct hd_control_header header = {.type = HD_PACKET_HELLO, .kind = HD_MSG_RESET};
-	struct node *newcomer = net_add(&scene.net, &client_config);
+	struct node *newcomer = net_add(&scene.net, &scene_client_config);
 	uint8_t packet[200], body[4];
 	struct flight reset = {.data = packet};
 	const struct flight *query;
 
 	(void)state;
-	open_session();
+	scene_open();
 	hd_put32(body, scene.net.welcome.session);
 	reset.bytes = net_forge(zeros, &header, body, sizeof body, packet);
-	inject(scene.server->addr, scene.client->addr, &reset);
-	pass(HD_MS);
-	query = newest(HD_MSG_QUERY, scene.client, scene.server);
+	scene_inject(scene.server->addr, scene.client->addr, &reset);
+	scene_pass(HD_MS);
+	query = scene_newest(HD_MSG_QUERY, scene.client, scene.server);
 	assert_non_null(query);
 	scene.net.tap = NULL;
 	net_stop(scene.client);
-	pass(2 * HD_SECOND);
+	scene_pass(2 * HD_SECOND);
 	for (int i = 0; i < 7000; i++) {
-		inject((struct hd_addr){0x0c000001, 999}, scene.server->addr, query);
+		scene_inject((struct hd_addr){0x0c000001, 999}, scene.server->addr, query);
 		if (i == 5000)
 			assert_non_null(net_connect(newcomer, scene.server));
-		pass(10 * HD_US);
+		scene_pass(10 * HD_US);
 	}
 	assert_string_equal(newcomer->order, "o");
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_refusals_end_no_opening, begin, finish),
-		cmocka_unit_test_setup_teardown(test_refusals_end_no_session, begin, finish),
-		cmocka_unit_test_setup_teardown(test_resets_end_no_session, begin, finish),
-		cmocka_unit_test_setup_teardown(test_hello_led_astray, begin, finish),
-		cmocka_unit_test_setup_teardown(test_welcome_from_elsewhere, begin, finish),
-		cmocka_unit_test_setup_teardown(test_replayed_hello, begin, finish),
-		cmocka_unit_test_setup_teardown(test_cookies_are_bound, begin, finish),
-		cmocka_unit_test_setup_teardown(test_cookies_of_others, begin, finish),
-		cmocka_unit_test_setup_teardown(test_restart_is_still_noticed, begin, finish),
-		cmocka_unit_test_setup_teardown(test_restart_of_opener_is_noticed, begin, finish),
-		cmocka_unit_test_setup_teardown(test_query_of_a_neighbour, begin, finish),
-		cmocka_unit_test_setup_teardown(test_copies_that_come_first, begin, finish),
-		cmocka_unit_test_setup_teardown(test_opener_keeps_to_the_address, begin, finish),
-		cmocka_unit_test_setup_teardown(test_moved_peer_stays_moved, begin, finish),
-		cmocka_unit_test_setup_teardown(test_replayed_query, begin, finish),
+		cmocka_unit_test_setup_teardown(test_refusals_end_no_opening, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_refusals_end_no_session, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_resets_end_no_session, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_hello_led_astray, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_welcome_from_elsewhere, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_replayed_hello, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_cookies_are_bound, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_cookies_of_others, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_restart_is_still_noticed, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_restart_of_opener_is_noticed, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_query_of_a_neighbour, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_copies_that_come_first, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_opener_keeps_to_the_address, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_moved_peer_stays_moved, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_replayed_query, scene_begin, scene_finish),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

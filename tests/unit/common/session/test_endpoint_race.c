@@ -3,7 +3,7 @@
  * An attacker without a key whose copies of packets come before the packets, from addresses of its choice, and who
  * plays the HELLO of somebody who has left: no session ends, and none is kept from opening.
  */
-#include "endpoint_net.h"
+#include "endpoint_scene.h"
 #include "hd_bytes.h"
 
 #include <setjmp.h>
@@ -13,87 +13,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define KEPT_MAX 8192
-
-static const struct net_node_config server_config = {
-	.name = "server",
-	.role = HD_ROLE_SERVER,
-	.accepts = true,
-};
-static const struct net_node_config client_config = {.name = "client", .role = HD_ROLE_WORKER};
-
-struct scene {
-	struct net net;
-	struct node *server, *client;
-	/* What the attacker has seen. */
-	struct flight seen[KEPT_MAX];
-	size_t count;
-};
-
-static struct scene scene;
-
-static void see(struct net *net, const struct flight *flight) {
-	struct flight copy = *flight;
-
-	if (scene.count == KEPT_MAX)
-		return;
-	copy.data = malloc(flight->bytes);
-	assert_non_null(copy.data);
-	memcpy(copy.data, flight->data, flight->bytes);
-	scene.seen[scene.count++] = copy;
-}
-
-static void forget(void) {
-	for (size_t i = 0; i < scene.count; i++)
-		free(scene.seen[i].data);
-	scene.count = 0;
-}
-
-static int begin(void **state) {
-	(void)state;
-	net_init(&scene.net, 77);
-	scene.net.tap = see;
-	scene.server = net_add(&scene.net, &server_config);
-	scene.client = net_add(&scene.net, &client_config);
-	return 0;
-}
-
-static int finish(void **state) {
-	(void)state;
-	forget();
-	net_fini(&scene.net);
-	return 0;
-}
-
-static void pass(hd_ns time) {
-	net_run(&scene.net, scene.net.now + time);
-}
-
-static void open_session(void) {
-	assert_non_null(net_connect(scene.client, scene.server));
-	pass(100 * HD_MS);
-	assert_string_equal(scene.client->order, "o");
-	assert_string_equal(scene.server->order, "o");
-}
-
-static bool is(const struct flight *flight, uint8_t type, uint8_t kind) {
-	return (flight->data[2] & 0x0f) == type && flight->data[28] == kind;
-}
-
-/* The newest packet of this kind that went from one to the other; NULL: none. */
-static const struct flight *newest(uint8_t kind, const struct node *from, const struct node *to) {
-	for (size_t i = scene.count; i-- > 0;)
-		if (is(&scene.seen[i], HD_PACKET_HELLO, kind)
-		    && hd_addr_equal(scene.seen[i].from, from->addr)
-		    && (!to || hd_addr_equal(scene.seen[i].to, to->addr)))
-			return &scene.seen[i];
-	return NULL;
-}
-
-static void inject(struct hd_addr from, struct hd_addr to, const struct flight *flight) {
-	net_inject(&scene.net, from, to, flight->data, flight->bytes);
-}
 
 static void send_go(struct node *node, uint64_t token) {
 	struct hd_message message = {.kind = HD_MSG_GO, .go = {.token = token}};
@@ -125,36 +44,36 @@ static void race_as_client(struct net *net, const struct flight *flight) {
 static void race_with_reset(struct net *net, const struct flight *flight) {
 	static const uint8_t zeros[HD_KEY_BYTES];
 	const struct hd_control_header header = {.type = HD_PACKET_HELLO, .kind = HD_MSG_RESET};
-	const struct flight *gone = newest(HD_MSG_GONE, scene.client, scene.server);
+	const struct flight *gone = scene_newest(HD_MSG_GONE, scene.client, scene.server);
 	struct hd_addr from = scene.client->addr, to = scene.server->addr;
 	uint8_t packet[200], body[4];
 
-	see(net, flight);
+	scene_see(net, flight);
 	race_as_client(net, flight);
 	if ((flight->data[2] & 0x0f) != HD_PACKET_CONTROL || !hd_addr_equal(flight->to, to))
 		return;
 	hd_put32(body, net->hello.session);
 	net_inject(net, from, to, packet, net_forge(zeros, &header, body, sizeof body, packet));
 	if (gone)
-		inject(from, to, gone);
+		scene_inject(from, to, gone);
 }
 
 /* The copies come from the address of a worker that has the same name in another job: that one would say that it knows
  * no such session. */
 static void test_query_of_a_namesake(void **state) {
-	struct net_node_config config = client_config;
+	struct net_node_config config = scene_client_config;
 	struct node *namesake;
 
 	(void)state;
 	config.life = 3;
 	namesake = net_add(&scene.net, &config);
-	open_session();
+	scene_open();
 	assert_non_null(net_connect(namesake, scene.server));
-	pass(100 * HD_MS);
+	scene_pass(100 * HD_MS);
 	scene.net.tap = race_with_reset;
 	for (int i = 0; i < 30; i++) {
 		send_go(namesake, 1);
-		pass(100 * HD_MS);
+		scene_pass(100 * HD_MS);
 		assert_string_equal(scene.server->order, "oo");
 		assert_string_equal(namesake->order, "o");
 	}
@@ -164,9 +83,9 @@ static void test_query_of_a_namesake(void **state) {
 /* The same to a session in which nobody says anything. */
 static void test_copies_in_an_idle_session(void **state) {
 	(void)state;
-	open_session();
+	scene_open();
 	scene.net.tap = race;
-	pass(10 * HD_SECOND);
+	scene_pass(10 * HD_SECOND);
 	assert_string_equal(scene.server->order, "o");
 	assert_string_equal(scene.client->order, "o");
 }
@@ -174,10 +93,10 @@ static void test_copies_in_an_idle_session(void **state) {
 /* Some packets are lost, their copies are not: what the peer says of one address says nothing of another. */
 static void test_copies_of_lost_packets(void **state) {
 	(void)state;
-	open_session();
+	scene_open();
 	scene.net.tap = race;
 	scene.net.loss = 0.3;
-	pass(60 * HD_SECOND);
+	scene_pass(60 * HD_SECOND);
 	assert_string_equal(scene.server->order, "o");
 	assert_string_equal(scene.client->order, "o");
 }
@@ -188,8 +107,8 @@ static void test_copy_of_the_first_packet(void **state) {
 	scene.net.tap = race;
 	assert_non_null(net_connect(scene.client, scene.server));
 	for (int i = 0; i < 1000 && !scene.server->session; i++)
-		pass(10 * HD_US);
-	pass(2 * HD_US); /* the original comes behind its copy */
+		scene_pass(10 * HD_US);
+	scene_pass(2 * HD_US); /* the original comes behind its copy */
 	assert_non_null(scene.server->session);
 	assert_true(hd_addr_equal(hd_session_peer(scene.server->session), scene.client->addr));
 }
@@ -201,10 +120,10 @@ static void test_newcomer_at_a_peers_address(void **state) {
 	struct node *newcomer = net_add(&scene.net, &config);
 
 	(void)state;
-	open_session();
+	scene_open();
 	scene.net.tap = race_as_client;
 	assert_non_null(net_connect(newcomer, scene.server));
-	pass(HD_SECOND);
+	scene_pass(HD_SECOND);
 	assert_string_equal(newcomer->order, "o");
 	assert_string_equal(scene.server->order, "oo");
 	assert_string_equal(scene.client->order, "o");
@@ -222,24 +141,24 @@ static void test_replayed_hello_with_cookie(void **state) {
 	unsigned sent;
 
 	(void)state;
-	open_session();
-	hello = newest(HD_MSG_HELLO, scene.client, scene.server);
+	scene_open();
+	hello = scene_newest(HD_MSG_HELLO, scene.client, scene.server);
 	assert_non_null(hello);
 	copy = *hello;
 	memcpy(packet, hello->data, hello->bytes);
 	copy.data = packet;
-	forget();
+	scene_forget();
 	scene.net.tap = NULL;
 	net_stop(scene.client);
-	pass(2 * HD_SECOND);
+	scene_pass(2 * HD_SECOND);
 	assert_string_equal(scene.server->order, "oc");
 	sent = scene.server->sent_packets;
 	late = net_add(&scene.net, &config);
 	for (unsigned us = 0; us < 500000; us += 10) {
-		inject(scene.client->addr, scene.server->addr, &copy);
+		scene_inject(scene.client->addr, scene.server->addr, &copy);
 		if (us == 250000)
 			assert_non_null(net_connect(late, scene.server));
-		pass(10 * HD_US);
+		scene_pass(10 * HD_US);
 	}
 	assert_string_equal(late->order, "o");
 	assert_in_range(scene.server->sent_packets - sent, 40, 120);
@@ -247,12 +166,12 @@ static void test_replayed_hello_with_cookie(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_query_of_a_namesake, begin, finish),
-		cmocka_unit_test_setup_teardown(test_copies_in_an_idle_session, begin, finish),
-		cmocka_unit_test_setup_teardown(test_copies_of_lost_packets, begin, finish),
-		cmocka_unit_test_setup_teardown(test_copy_of_the_first_packet, begin, finish),
-		cmocka_unit_test_setup_teardown(test_newcomer_at_a_peers_address, begin, finish),
-		cmocka_unit_test_setup_teardown(test_replayed_hello_with_cookie, begin, finish),
+		cmocka_unit_test_setup_teardown(test_query_of_a_namesake, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_copies_in_an_idle_session, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_copies_of_lost_packets, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_copy_of_the_first_packet, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_newcomer_at_a_peers_address, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(test_replayed_hello_with_cookie, scene_begin, scene_finish),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
