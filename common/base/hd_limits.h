@@ -58,6 +58,7 @@
 #define HD_FRAGMENTS_INFLIGHT_MAX 32 /* of one session: what one ack mask can name */
 #define HD_COOKIES_PER_S 16384 /* answers to HELLO without a cookie, which are smaller than it */
 #define HD_WELCOMES_PER_S 4096 /* answers to HELLO with one, which may be a little bigger than it */
+#define HD_WELCOME_AGAIN_US 10000 /* between two to one candidate: a replayed HELLO takes no other's share */
 #define HD_GONES_PER_S                                                                             \
 	4096 /* answers to QUERY, which somebody may play again: no WELCOME waits for them */
 #define HD_REFUSALS_PER_S 256 /* answers in words to what could not be authenticated */
@@ -69,7 +70,8 @@
 #define HD_SWITCH_BURST_MAX 32 /* packets that are looked up before the first is added */
 
 /* --- operators ---------------------------------------------------------------------------- */
-#define HD_RESOLVERS_MAX 8 /* threads of one process that wait for a name's address */
+#define HD_RESOLVERS_MAX 8 /* threads of one process that wait for a name's address, */
+#define HD_RESOLVE_MS 5000 /* for so long at most */
 #define HD_JOURNAL_RECORDS_MAX 32768 /* of the controller's history that wait for the disk */
 #define HD_STATS_ROWS_MAX 65536 /* of the counters, gathered once, all groups together */
 

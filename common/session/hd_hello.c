@@ -329,7 +329,7 @@ static void welcome_send(struct hd_session *s, hd_ns now, struct hd_sink *sink) 
 
 	if (now < s->welcome_at || !bucket_take(&e->welcomes, now))
 		return;
-	s->welcome_at = hd_ns_add(now, WELCOME_AGAIN_NS);
+	s->welcome_at = hd_ns_add(now, HD_WELCOME_AGAIN_US * HD_US);
 	welcome.welcome.boot = e->boot;
 	memcpy(welcome.welcome.nonce, s->nonce, sizeof s->nonce);
 	memcpy(welcome.welcome.peer_nonce, s->peer_nonce, sizeof s->peer_nonce);

@@ -5,9 +5,6 @@
 
 #include "hd_session.h"
 
-/* A candidate is told WELCOME again not more often than this: an old HELLO, played again, takes no other's share. */
-#define WELCOME_AGAIN_NS (10 * HD_MS)
-
 /* --- hd_hello.c ------------------------------------------------------------------------------ */
 void hello_start(struct hd_session *s, hd_ns at);
 void hello_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink);

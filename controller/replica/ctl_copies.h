@@ -7,7 +7,6 @@
 
 /* --- ctl_replica.c --- */
 void ctl_replica_init(struct ctl_replica *replica);
-uint64_t ctl_next_generation(struct hd_controller *c);
 int ctl_replica_say(
 	struct hd_controller *c,
 	const struct ctl_job *job,

@@ -3,20 +3,15 @@
 #include "ctl_base.h"
 #include "ctl_copies.h"
 #include "ctl_estimate.h"
+#include "ctl_possible.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#define SERVE_WAIT_NS (500 * HD_MS) /* how long a promoted replica may take to say STATE */
-
 void ctl_replica_init(struct ctl_replica *replica) {
 	*replica = (struct ctl_replica
 	){.divergence = -1, .div_set = -1, .promoted_divergence = -1, .assign_at = HD_NEVER};
-}
-
-uint64_t ctl_next_generation(struct hd_controller *c) {
-	return (uint64_t)c->config.epoch << 48 | ++c->generations;
 }
 
 int ctl_replica_say(
@@ -107,7 +102,7 @@ void ctl_replica_release(struct hd_controller *c, struct ctl_job *job, struct hd
 	job->replica.holder = NULL;
 	job->replica.holds = 0;
 	if (holder && holder != job->server)
-		ctl_replica_say(c, job, holder, HD_REPLICA_RETIRE, ctl_next_generation(c), sink);
+		ctl_replica_say(c, job, holder, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
 }
 
 void ctl_replica_end(
@@ -117,7 +112,7 @@ void ctl_replica_end(
 	enum hd_replica_order order,
 	struct hd_sink *sink
 ) {
-	ctl_replica_say(c, job, server, order, ctl_next_generation(c), sink);
+	ctl_replica_say(c, job, server, order, ctl_generation_next(c), sink);
 }
 
 static void
@@ -128,7 +123,7 @@ assign(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, stru
 	if (hd_version_incarnation(job->replica.holds) != hd_version_incarnation(job->version))
 		job->replica.holds = 0;
 	job->replica.node = node;
-	job->replica.generation = ctl_next_generation(c);
+	job->replica.generation = ctl_generation_next(c);
 	job->replica.caught_up = job->replica.held = false;
 	job->replica.state = HD_FOLLOW_NONE;
 	job->replica.version = 0;
@@ -282,7 +277,7 @@ void ctl_replica_serve(
 	uint64_t generation,
 	struct hd_sink *sink
 ) {
-	uint64_t serving = generation ? generation : ctl_next_generation(c);
+	uint64_t serving = generation ? generation : ctl_generation_next(c);
 
 	assert(job->server);
 	if (job->replica.holder == job->server)

@@ -21,6 +21,10 @@ static bool generation_is_possible(const struct hd_controller *c, uint64_t gener
 	return epoch < c->config.epoch || epoch == 1 || count_of(generation) <= c->generations;
 }
 
+uint64_t ctl_generation_next(struct hd_controller *c) {
+	return (uint64_t)c->config.epoch << GENERATION_BITS | ++c->generations;
+}
+
 uint64_t ctl_generation_believed(struct hd_controller *c, uint64_t generation) {
 	if (generation == 0)
 		return 0;

@@ -5,7 +5,9 @@
 
 #include "ctl_core.h"
 
-/* A word on who serves a job, as a server says it; 0, and counted: nobody can have given it. */
+/* The generation of the controller's next word on who serves a job: newer than all that were given or believed. */
+uint64_t ctl_generation_next(struct hd_controller *c);
+/* A generation as a server says it; 0, and counted: nobody can have given it. */
 uint64_t ctl_generation_believed(struct hd_controller *c, uint64_t generation);
 /* The same of what a former life has kept. */
 uint64_t ctl_generation_kept(const struct hd_controller *c, uint64_t generation);

@@ -2,6 +2,7 @@
 /* Who serves a job: what servers and replicas say of it, and a replica that takes the server's place. */
 #include "ctl_base.h"
 #include "ctl_copies.h"
+#include "ctl_possible.h"
 #include "ctl_registry.h"
 
 #include <assert.h>
@@ -24,7 +25,7 @@ static bool note_held(
 		return false;
 	if (job->begun && job->replica.node && job->replica.node != node) {
 		/* Another one has its place by now. */
-		ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, ctl_next_generation(c), sink);
+		ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
 		return true;
 	}
 	if (!job->replica.holder || job->replica.holder == node || m->version > job->replica.holds)
@@ -129,7 +130,7 @@ bool ctl_replica_prefer(
 		return false;
 	ctl_replica_stand_in(job);
 	promote(c, job, replica->holder, sink);
-	ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, ctl_next_generation(c), sink);
+	ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
 	return true;
 }
 
@@ -161,13 +162,13 @@ bool ctl_replica_fence(
 	if (other == node)
 		return false;
 	if (is_stale(job, node, generation)) {
-		ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, ctl_next_generation(c), sink);
+		ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
 		return true;
 	}
 	if (!other)
 		return false;
 	ctl_replica_forget(c, job, sink);
 	ctl_job_claim(c, job, node, generation, sink);
-	ctl_replica_say(c, job, other, HD_REPLICA_RETIRE, ctl_next_generation(c), sink);
+	ctl_replica_say(c, job, other, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
 	return false;
 }
