@@ -161,12 +161,19 @@ int heddle_progress(struct heddle *fabric, int timeout_ms) {
 }
 
 int heddle_fd(const struct heddle *fabric) {
+	int rc = heddle_check(fabric);
+
+	if (rc < 0)
+		return rc;
 	return fabric->manual ? hd_driver_fd(fabric->driver) : fabric->ended_fd;
 }
 
 int heddle_timeout_ms(const struct heddle *fabric) {
 	hd_ns deadline, now;
+	int rc = heddle_check(fabric);
 
+	if (rc < 0)
+		return rc;
 	if (!fabric->manual)
 		return -1;
 	deadline = heddle_core_ops.deadline(fabric);
@@ -179,7 +186,10 @@ int heddle_timeout_ms(const struct heddle *fabric) {
 }
 
 int heddle_superseded(const struct heddle *fabric, uint64_t base) {
-	uint64_t newest = atomic_load_explicit(&fabric->newest, memory_order_relaxed);
+	uint64_t newest;
 
+	if (!fabric)
+		return 0;
+	newest = atomic_load_explicit(&fabric->newest, memory_order_relaxed);
 	return newest != 0 && HEDDLE_VERSION_COUNTER(newest) != HEDDLE_VERSION_COUNTER(base);
 }

@@ -32,13 +32,16 @@ int heddle_prox_apply(
 }
 
 int heddle_spec_federated(struct heddle_spec *spec, const struct heddle_federated *rounds) {
-	struct hd_federated *f = &spec->job.federated;
-
-	if (rounds->size != sizeof *rounds)
-		return heddle_fail(-EINVAL, "federated: size");
+	if (!spec || !rounds || rounds->size != sizeof *rounds)
+		return heddle_fail(-EINVAL, "spec or federated: NULL, or size");
 	if (rounds->max_epochs > EPOCHS_MAX)
 		return heddle_fail(-EINVAL, "max_epochs: %u (0..65535)", rounds->max_epochs);
-	*f = (struct hd_federated){
+	if (rounds->weighting != HEDDLE_WEIGHTING_SAMPLES
+	    && rounds->weighting != HEDDLE_WEIGHTING_UNIFORM)
+		return heddle_fail(-EINVAL, "weighting: %d is unknown", (int)rounds->weighting);
+	if (rounds->late != HEDDLE_LATE_DROP && rounds->late != HEDDLE_LATE_WEIGHT)
+		return heddle_fail(-EINVAL, "late: %d is unknown", (int)rounds->late);
+	spec->job.federated = (struct hd_federated){
 		.seed = rounds->seed,
 		.clients = rounds->clients_per_round ? rounds->clients_per_round : CLIENTS_DEFAULT,
 		.clients_least = rounds->min_clients ? rounds->min_clients : 1,
@@ -145,7 +148,8 @@ int heddle_round_get(struct heddle *fabric, struct heddle_round *round, int time
 double heddle_round_seconds_left(struct heddle *fabric, const struct heddle_round *round) {
 	double left;
 
-	if (!round || heddle_check(fabric) < 0 || heddle_superseded(fabric, round->version))
+	if (!round || round->size != sizeof *round || heddle_check(fabric) < 0
+	    || heddle_superseded(fabric, round->version))
 		return 0;
 	if (round->ends_at < 0)
 		return HUGE_VAL;
@@ -229,8 +233,11 @@ int heddle_round_push(
 	float *delta;
 	int rc = heddle_check(fabric);
 
-	if (rc == 0)
-		rc = check_work(round, work);
+	if (rc < 0)
+		return rc;
+	if (fabric->spec->job.sync != HD_SYNC_FEDERATED)
+		return heddle_fail(-EINVAL, "the job is not federated");
+	rc = check_work(round, work);
 	if (rc < 0)
 		return rc;
 	if (!w_t || !w || !out)

@@ -160,6 +160,9 @@ static int check_push(
 		return rc;
 	if (!filter || !ticket)
 		return heddle_fail(-EINVAL, "filter or ticket: NULL");
+	rc = heddle_check_push_options(options);
+	if (rc < 0)
+		return rc;
 	if (filter->core.values != fabric->values)
 		return heddle_fail(
 			-EINVAL,
@@ -255,7 +258,9 @@ int heddle_filter_reapply(const struct heddle_filter *filter, float *x) {
 }
 
 int heddle_filter_set_factor(struct heddle_filter *filter, float factor) {
-	if (!filter || !isfinite(factor) || fpclassify(factor) == FP_ZERO)
+	if (!filter)
+		return heddle_fail(-EINVAL, "filter: NULL");
+	if (!isfinite(factor) || fpclassify(factor) == FP_ZERO)
 		return heddle_fail(-EINVAL, "factor: %g is 0 or not finite", (double)factor);
 	if (!hd_filter_refactor(&filter->core, factor))
 		return heddle_fail(
@@ -267,10 +272,10 @@ int heddle_filter_set_factor(struct heddle_filter *filter, float factor) {
 int heddle_filter_keep(struct heddle_filter *filter, float part) {
 	double before;
 
-	if (!filter || !(part >= 0.0f) || part > 1.0f)
-		return heddle_fail(
-			-EINVAL, "filter: NULL, or part: %g is not in 0..1", (double)part
-		);
+	if (!filter)
+		return heddle_fail(-EINVAL, "filter: NULL");
+	if (!(part >= 0.0f) || part > 1.0f)
+		return heddle_fail(-EINVAL, "part: %g is not in 0..1", (double)part);
 	before = sqrt(filter->core.held2);
 	hd_filter_keep(&filter->core, part);
 	filter->stats.given_up_norm = (1.0 - (double)part) * before;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +134,12 @@ read_options(struct heddle *fabric, const struct heddle_options *options, struct
 			-EINVAL,
 			"chunk_bytes: not a multiple of 4 up to %d (HD_CHUNK_BYTES_MAX)",
 			HD_CHUNK_BYTES_MAX
+		);
+	if (!(setup->options.job_weight >= 0) || isinf(setup->options.job_weight))
+		return heddle_fail(
+			-EINVAL,
+			"job_weight: %g is not above 0 (0: 1)",
+			(double)setup->options.job_weight
 		);
 	rc = set_rank(fabric, setup);
 	if (rc == 0)
@@ -307,9 +314,12 @@ int heddle_open(
 	const struct heddle_options *options,
 	struct heddle **out
 ) {
-	struct heddle *fabric = calloc(1, sizeof *fabric);
+	struct heddle *fabric;
 	int rc;
 
+	if (!out)
+		return heddle_fail(-EINVAL, "fabric: NULL");
+	fabric = calloc(1, sizeof *fabric);
 	if (!fabric)
 		return heddle_fail(-ENOMEM, "no memory");
 	fabric->pid = getpid();
@@ -371,45 +381,6 @@ int heddle_wait_joined(
 		*tau_max = fabric->tau_max;
 	pthread_mutex_unlock(&fabric->lock);
 	return rc;
-}
-
-int heddle_rank(const struct heddle *fabric) {
-	return fabric->rank;
-}
-
-int heddle_world_size(const struct heddle *fabric) {
-	return fabric->world_size;
-}
-
-int heddle_get_stats(struct heddle *fabric, struct heddle_stats *stats) {
-	const struct hd_worker_stats *now;
-	int rc = heddle_check(fabric);
-
-	if (rc < 0)
-		return rc;
-	if (!stats || stats->size != sizeof *stats)
-		return heddle_fail(-EINVAL, "stats: size");
-	pthread_mutex_lock(&fabric->lock);
-	now = &fabric->stats;
-	*stats = (struct heddle_stats){
-		.size = sizeof *stats,
-		.pushed = now->pushed,
-		.applied = now->applied,
-		.dropped = now->dropped,
-		.failed = now->failed,
-		.pulled = now->pulled,
-		.delivered = now->delivered,
-		.granted_bytes = now->granted_bytes,
-		.direct_bytes = now->direct_bytes,
-		.asked_again = now->asked_again,
-		.fallbacks = now->fallbacks,
-		.joined = now->joined,
-		.direct = now->direct,
-		.push_round = now->push_round,
-		.aggregated_bytes = now->aggregated_bytes,
-	};
-	pthread_mutex_unlock(&fabric->lock);
-	return 0;
 }
 
 /* --- closing -------------------------------------------------------------------------------- */

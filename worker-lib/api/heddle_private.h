@@ -119,8 +119,16 @@ struct heddle {
 #define heddle_fail(code, ...) (heddle_say(__VA_ARGS__), (code))
 __attribute__((format(printf, 1, 2))) void heddle_say(const char *format, ...);
 
-/* 0, or -ECHILD in another process than the one that opened it. */
+/* 0, -EINVAL (NULL), or -ECHILD in another process than the one that opened it. */
 int heddle_check(const struct heddle *fabric);
+/* The same of the handle that the ticket is of. */
+int heddle_check_ticket(const struct heddle_ticket *ticket);
+/* 0, also of NULL, or -EINVAL (size). */
+int heddle_check_status(const struct heddle_status *status);
+/* The same of a push's options. */
+int heddle_check_push_options(const struct heddle_push_options *options);
+/* The job has a model: what is pushed and pulled. -EINVAL. */
+int heddle_check_model(const struct heddle *fabric);
 
 /* --- heddle_ticket.c ------------------------------------------------------------------------ */
 /* All with the lock held. */

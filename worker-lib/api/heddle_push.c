@@ -20,6 +20,16 @@ struct update {
 	float scale;
 };
 
+int heddle_check_push_options(const struct heddle_push_options *options) {
+	if (options && options->size < offsetof(struct heddle_push_options, scale))
+		return heddle_fail(-EINVAL, "push options: size");
+	return 0;
+}
+
+int heddle_check_model(const struct heddle *fabric) {
+	return fabric->values > 0 ? 0 : heddle_fail(-EINVAL, "the job has no model");
+}
+
 static int check_options(
 	const struct heddle_push_options *options,
 	struct heddle_push_options *given,
@@ -27,10 +37,10 @@ static int check_options(
 	struct heddle_ticket **out
 ) {
 	static const struct heddle_push_options plain = HEDDLE_PUSH_OPTIONS_INIT;
-	int rc;
+	int rc = heddle_check_push_options(options);
 
-	if (options && options->size < offsetof(struct heddle_push_options, scale))
-		return heddle_fail(-EINVAL, "push options: size");
+	if (rc < 0)
+		return rc;
 	if (!data || !out)
 		return heddle_fail(-EINVAL, "data or ticket: NULL");
 	*given = plain;
@@ -90,6 +100,9 @@ push(struct heddle *fabric, const struct update *update, uint64_t base, struct h
 			-EINVAL,
 			"a federated job's updates go by heddle_round_push(), whole and unfiltered"
 		);
+	rc = heddle_check_model(fabric);
+	if (rc < 0)
+		return rc;
 	ticket = heddle_ticket_new(fabric, 0);
 	if (!ticket || !take(fabric, ticket, update)) {
 		free(ticket);
@@ -200,6 +213,8 @@ int heddle_pull_start(
 	rc = heddle_check_memory(given.memory, given.stream);
 	if (rc == 0)
 		rc = heddle_check_payload(given.payload);
+	if (rc == 0)
+		rc = heddle_check_model(fabric);
 	if (rc < 0)
 		return rc;
 	ticket = heddle_ticket_new(fabric, 1);

@@ -122,6 +122,9 @@ int heddle_allreduce(
 
 	if (!data)
 		return heddle_fail(-EINVAL, "data: NULL");
+	rc = heddle_check_status(status);
+	if (rc < 0)
+		return rc;
 	rc = start(fabric, data, apart ? NULL : data, count, options, &ticket);
 	if (rc != 0)
 		return rc;

@@ -5,8 +5,14 @@
 #include "heddle_private.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A description has a byte for it: what does not fit stays unknown, so that heddle_open() says so. */
+static uint8_t byte_of(int value) {
+	return value >= 0 && value < UINT8_MAX ? (uint8_t)value : UINT8_MAX;
+}
 
 static int set_name(char field[HD_NAME_BYTES_MAX + 1], const char *text, const char *what) {
 	size_t bytes = text ? strlen(text) : 0;
@@ -30,6 +36,8 @@ int heddle_spec_create(const char *tenant, const char *job, struct heddle_spec *
 	struct heddle_spec *spec;
 	int rc;
 
+	if (!out)
+		return heddle_fail(-EINVAL, "spec: NULL");
 	if (!tenant)
 		tenant = getenv("HEDDLE_TENANT");
 	if (!job)
@@ -74,7 +82,7 @@ static int check_tensor(
 			name,
 			HD_DIMENSIONS_MAX
 		);
-	if (count == 0)
+	if (count == 0 || !dimensions)
 		return heddle_fail(-EINVAL, "tensor %s: no dimension", name);
 	for (size_t i = 0; i < count; i++)
 		if (dimensions[i] == 0)
@@ -90,13 +98,17 @@ int heddle_spec_tensor(
 	enum heddle_init init,
 	float scale
 ) {
-	struct hd_tensor tensor = {.dtype = 0, .init = (uint8_t)init, .init_scale = scale};
-	int rc = set_name(tensor.name, name, "tensor");
+	struct hd_tensor tensor = {.dtype = 0, .init = byte_of((int)init), .init_scale = scale};
+	int rc = spec ? set_name(tensor.name, name, "tensor") : heddle_fail(-EINVAL, "spec: NULL");
 
 	if (rc == 0)
 		rc = check_tensor(spec, name, dimensions, dimension_count);
 	if (rc < 0)
 		return rc;
+	if (tensor.init > HD_INIT_UNIFORM)
+		return heddle_fail(-EINVAL, "tensor %s: init %d is unknown", name, (int)init);
+	if (!isfinite(scale))
+		return heddle_fail(-EINVAL, "tensor %s: scale is not finite", name);
 	if (spec->job.tensor_count == spec->capacity) {
 		uint32_t more = spec->capacity ? 2 * spec->capacity : 16;
 		struct hd_tensor *grown = realloc(spec->job.tensors, (size_t)more * sizeof *grown);
@@ -113,10 +125,13 @@ int heddle_spec_tensor(
 }
 
 void heddle_spec_seed(struct heddle_spec *spec, uint64_t seed) {
-	spec->job.seed = seed;
+	if (spec)
+		spec->job.seed = seed;
 }
 
 void heddle_spec_sgd(struct heddle_spec *spec, float rate, float momentum, float decay) {
+	if (!spec)
+		return;
 	spec->job.optimizer = HD_OPTIMIZER_SGD;
 	spec->job.learning_rate = rate;
 	spec->job.momentum = momentum;
@@ -124,42 +139,54 @@ void heddle_spec_sgd(struct heddle_spec *spec, float rate, float momentum, float
 }
 
 void heddle_spec_div_max(struct heddle_spec *spec, float div_max) {
-	spec->job.div_max = div_max;
+	if (spec)
+		spec->job.div_max = div_max;
 }
 
 void heddle_spec_sync(struct heddle_spec *spec, enum heddle_sync mode, uint32_t n) {
-	spec->job.sync = (uint8_t)mode;
+	if (!spec)
+		return;
+	/* Federated is what heddle_spec_federated() makes it. */
+	spec->job.sync = mode <= HEDDLE_N_BATCH_SYNC ? byte_of((int)mode) : UINT8_MAX;
 	spec->job.sync_count = n;
 }
 
 void heddle_spec_scale(struct heddle_spec *spec, uint32_t base) {
-	spec->job.scale_base = base;
+	if (spec)
+		spec->job.scale_base = base;
 }
 
 void heddle_spec_tau_max(struct heddle_spec *spec, uint32_t tau_max) {
-	spec->job.tau_max = tau_max;
+	if (spec)
+		spec->job.tau_max = tau_max;
 }
 
 void heddle_spec_staleness(struct heddle_spec *spec, enum heddle_staleness rule, float c) {
-	spec->job.staleness_rule = (uint8_t)rule;
+	if (!spec)
+		return;
+	spec->job.staleness_rule = byte_of((int)rule);
 	spec->job.staleness_c = c;
 }
 
 void heddle_spec_allow_not_finite(struct heddle_spec *spec) {
-	spec->job.allow_not_finite = true;
+	if (spec)
+		spec->job.allow_not_finite = true;
 }
 
 void heddle_spec_integrity(struct heddle_spec *spec, int on) {
-	spec->job.unsealed = !on;
+	if (spec)
+		spec->job.unsealed = !on;
 }
 
 uint64_t heddle_spec_values(const struct heddle_spec *spec) {
-	return hd_jobspec_values(&spec->job);
+	return spec ? hd_jobspec_values(&spec->job) : 0;
 }
 
 int heddle_spec_initialize(const struct heddle_spec *spec, float *values) {
 	char error[HD_TEXT_BYTES_MAX];
 
+	if (!spec || !values)
+		return heddle_fail(-EINVAL, "spec or values: NULL");
 	if (hd_jobspec_check(&spec->job, error, sizeof error) < 0)
 		return heddle_fail(-EINVAL, "%s", error);
 	hd_jobspec_initialize(&spec->job, values);

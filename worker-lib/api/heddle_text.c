@@ -3,8 +3,10 @@
 #include "heddle_private.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -48,7 +50,10 @@ const char *heddle_state_name(enum heddle_state state) {
 }
 
 const char *heddle_strerror(int error) {
-	switch (error < 0 ? -error : error) {
+	/* Of INT_MIN there is no positive one. */
+	int code = error < -INT_MAX ? INT_MAX : abs(error);
+
+	switch (code) {
 	case 0:
 		return "no error";
 	case EDOM:
@@ -76,9 +81,7 @@ const char *heddle_strerror(int error) {
 	default:
 		break;
 	}
-	if (strerrordesc_np(error < 0 ? -error : error))
-		return strerrordesc_np(error < 0 ? -error : error);
-	return "unknown error";
+	return strerrordesc_np(code) ? strerrordesc_np(code) : "unknown error";
 }
 
 int heddle_check(const struct heddle *fabric) {

@@ -6,31 +6,46 @@
 #include <string.h>
 #include <unistd.h>
 
-static int copy_status(const struct heddle_ticket *ticket, struct heddle_status *status) {
-	size_t size;
+#define STATUS_BYTES_MAX 4096 /* of a later version, whose caller meets this library */
+
+int heddle_check_status(const struct heddle_status *status) {
+	if (status && (status->size < sizeof status->size || status->size > STATUS_BYTES_MAX))
+		return heddle_fail(-EINVAL, "status: size");
+	return 0;
+}
+
+int heddle_check_ticket(const struct heddle_ticket *ticket) {
+	if (!ticket)
+		return heddle_fail(-EINVAL, "ticket: NULL");
+	if (getpid() != ticket->fabric->pid)
+		return heddle_fail(-ECHILD, "ticket of the parent process");
+	return 0;
+}
+
+/* Of a status that was checked. */
+static void copy_status(const struct heddle_ticket *ticket, struct heddle_status *status) {
+	size_t size = status ? status->size : 0;
 
 	if (!status)
-		return 0;
-	size = status->size;
-	if (size < sizeof(size_t) || size > 4096)
-		return heddle_fail(-EINVAL, "status: size");
+		return;
 	memset(status, 0, size);
 	memcpy(status, &ticket->status, size < sizeof ticket->status ? size : sizeof ticket->status
 	);
 	status->size = size;
-	return 0;
 }
 
 int heddle_ticket_test(struct heddle_ticket *ticket, struct heddle_status *status) {
-	int rc, ended;
+	int rc = heddle_check_ticket(ticket), ended;
 
-	if (getpid() != ticket->fabric->pid)
-		return heddle_fail(-ECHILD, "ticket of the parent process");
+	if (rc == 0)
+		rc = heddle_check_status(status);
+	if (rc < 0)
+		return rc;
 	pthread_mutex_lock(&ticket->fabric->lock);
 	ended = ticket->ended;
-	rc = copy_status(ticket, status);
+	copy_status(ticket, status);
 	pthread_mutex_unlock(&ticket->fabric->lock);
-	return rc < 0 ? rc : ended;
+	return ended;
 }
 
 static bool is_held(const void *arg) {
@@ -59,28 +74,32 @@ int heddle_ticket_wait(
 ) {
 	/* A push is let go of when it is durable, or never will be. */
 	bool (*const done[])(const void *arg) = {is_held, is_ended, is_released, is_released};
-	int rc, copied;
+	int rc = heddle_check_ticket(ticket);
 
-	if (getpid() != ticket->fabric->pid)
-		return heddle_fail(-ECHILD, "ticket of the parent process");
+	if (rc == 0)
+		rc = heddle_check_status(status);
+	if (rc < 0)
+		return rc;
 	if ((unsigned)until >= sizeof done / sizeof *done)
 		return heddle_fail(-EINVAL, "until: %d is unknown", (int)until);
 	pthread_mutex_lock(&ticket->fabric->lock);
 	rc = heddle_wait_until(ticket->fabric, done[until], ticket, timeout_ms);
-	copied = copy_status(ticket, status);
+	copy_status(ticket, status);
 	pthread_mutex_unlock(&ticket->fabric->lock);
-	return copied < 0 ? copied : rc;
+	return rc;
 }
 
 /* What is still in the queue ends here; the core withdraws the rest. */
 int heddle_ticket_cancel(struct heddle_ticket *ticket) {
-	struct heddle *fabric = ticket->fabric;
-	struct heddle_ticket_ring *ring = &fabric->cancels;
+	struct heddle_ticket_ring *ring;
+	struct heddle *fabric;
 	bool wake = false;
-	int rc = 0;
+	int rc = heddle_check_ticket(ticket);
 
-	if (getpid() != fabric->pid)
-		return heddle_fail(-ECHILD, "ticket of the parent process");
+	if (rc < 0)
+		return rc;
+	fabric = ticket->fabric;
+	ring = &fabric->cancels;
 	pthread_mutex_lock(&fabric->lock);
 	if (ticket->ended || ticket->status.state == HEDDLE_HELD) {
 		rc = -EALREADY;
@@ -137,8 +156,10 @@ int heddle_push_wait(
 ) {
 	struct heddle_status own = HEDDLE_STATUS_INIT;
 	struct heddle_ticket *ticket = NULL;
-	int rc = heddle_push(fabric, data, base, options, &ticket), copied = 0;
+	int rc = heddle_check_status(status);
 
+	if (rc == 0)
+		rc = heddle_push(fabric, data, base, options, &ticket);
 	if (rc != 0)
 		return rc;
 	rc = heddle_ticket_wait(
@@ -148,10 +169,8 @@ int heddle_push_wait(
 		&own
 	);
 	if (status)
-		copied = heddle_ticket_test(ticket, status);
+		(void)heddle_ticket_test(ticket, status);
 	heddle_ticket_free(ticket);
-	if (copied < 0)
-		return copied;
 	return rc < 0 ? rc : result_of(&own);
 }
 

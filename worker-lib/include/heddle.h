@@ -17,8 +17,11 @@
  *	heddle_close(fabric, 1000);
  *
  * A progress thread of the library's own moves the bytes; nobody needs to call it. Every function may be called from
- * any thread, except where it says otherwise. Functions return 0 or more, or a negative errno; each lists its own.
- * Structs that begin with `size` are stamped with the caller's, so that they can grow: initialize them with _INIT.
+ * any thread, except where it says otherwise. Structs that begin with `size` are stamped with the caller's, so that
+ * they can grow: initialize them with _INIT. Functions return 0 or more, or a negative errno; each lists its own, and
+ * all refuse with -EINVAL, before they do anything, a NULL that they need and a value that an argument cannot have (an
+ * unknown enum, another struct's size, a NaN); heddle_last_error() names it. Functions without an error code do nothing
+ * with NULL. The setters of a description take any value: heddle_open() refuses a bad one.
  *
  * A function waits for others only where it takes timeout_ms (< 0: for ever), and no longer than that, whoever does
  * not answer. -ESHUTDOWN: this worker has left, and what is waited for never comes. All other functions return at
@@ -112,7 +115,7 @@ enum heddle_init {
 };
 
 /* Adds a tensor of fp32 values; the model is the tensors in this order. -EINVAL (name, a dimension of
- * 0), -E2BIG (too many tensors or dimensions), -ENOMEM. */
+ * 0, init, scale), -E2BIG (too many tensors or dimensions), -ENOMEM. */
 int heddle_spec_tensor(
 	struct heddle_spec *spec,
 	const char *name,
@@ -155,7 +158,7 @@ void heddle_spec_allow_not_finite(struct heddle_spec *spec);
 /* Whether chunks that hosts send each other carry a MAC, which costs processor time. 0: none, in a network where nobody
  * else can send or change packets (docs/operations.md, "Security"). Default 1. */
 void heddle_spec_integrity(struct heddle_spec *spec, int on);
-/* Values of the whole model; 0 when there is none, or it is beyond the limit. */
+/* Values of the whole model; 0 when there is none, or it is beyond the limit; of NULL. */
 uint64_t heddle_spec_values(const struct heddle_spec *spec);
 /* The initial model, as the server makes it: heddle_spec_values() of them. -EINVAL (description). */
 int heddle_spec_initialize(const struct heddle_spec *spec, float *values);
@@ -218,7 +221,7 @@ int heddle_leave(struct heddle *fabric, int timeout_ms);
  * the socket. Call it once, when no other thread uses the handle. */
 int heddle_close(struct heddle *fabric, int timeout_ms);
 
-/* This worker's number; and how many heddle-run started (HEDDLE_WORLD_SIZE, else 1). */
+/* This worker's number; and how many heddle-run started (HEDDLE_WORLD_SIZE, else 1). -EINVAL, -ECHILD. */
 int heddle_rank(const struct heddle *fabric);
 int heddle_world_size(const struct heddle *fabric);
 
@@ -237,11 +240,10 @@ struct heddle_push_options {
 	enum heddle_memory memory;
 	void *stream; /* of the memory's kind; NULL for HOST */
 	int borrow; /* no copy: data stays untouched by the caller until status.released */
-	/* FP16 and BF16 halve what the network carries. The staleness weight that the update was granted is
-	 * multiplied in fp32 first, then the product is rounded to nearest, ties to even; the server
-	 * applies it in fp32. FIXED32 is rounded to a multiple of the least power of two with which no
-	 * sum that the update is part of overflows: such a sum has the same bits in whatever order aggregators
-	 * and switches add. */
+	/* FP16 and BF16 halve what the network carries. The staleness weight that the update was granted is multiplied in
+	 * fp32 first, then the product is rounded to nearest, ties to even; the server applies it in fp32. FIXED32 is
+	 * rounded to a multiple of the least power of two with which no sum that the update is part of overflows: such a
+	 * sum has the same bits in whatever order aggregators and switches add. */
 	enum heddle_payload payload;
 	/* The update is the values times this, rounded to fp32 before everything else that is done with it (the check for
 	 * NaN and Inf, the staleness weight, the payload's rounding): as if the caller had multiplied them, but what is
@@ -274,12 +276,11 @@ struct heddle_pull_options {
 #define HEDDLE_COMMANDS_MAX 4096
 
 /*
- * Hands over one update: the whole model's values, computed from version `base`. Returns at once; the
- * ticket tells the rest, and must be freed. options may be NULL (host memory, copied, fp32).
- * -EDOM (NaN or Inf, or beyond the payload type's range; heddle_last_error() says where; a weight above 1 may
- * still lead beyond it: then the push fails as not-finite), -EAGAIN (HEDDLE_COMMANDS_MAX calls wait),
- * -ENOTSUP (memory), -ESHUTDOWN (heddle_preempt_notice(): no time is left for it), -EINVAL, -ENOMEM, -ECONNREFUSED,
- * -ECHILD.
+ * Hands over one update: the whole model's values, computed from version `base`. Returns at once; the ticket tells the
+ * rest, and must be freed. options may be NULL (host memory, copied, fp32). -EDOM (NaN or Inf, or beyond the payload
+ * type's range; heddle_last_error() says where; a weight above 1 may still lead beyond it: then the push fails as
+ * not-finite), -EAGAIN (HEDDLE_COMMANDS_MAX calls wait), -ENOTSUP (memory), -ESHUTDOWN (heddle_preempt_notice(): no
+ * time is left for it), -EINVAL (also: the job has no model), -ENOMEM, -ECONNREFUSED, -ECHILD.
  */
 int heddle_push(
 	struct heddle *fabric,
@@ -300,10 +301,9 @@ struct heddle_sparse {
 };
 
 /*
- * Hands over a sparse update. Only the values that it names are touched at the server: the momentum and
- * the weights of the others neither move nor decay. Errors as heddle_push(), and -EINVAL (runs; payload
- * other than FP32), -E2BIG (more bytes than a dense update: push that instead). Borrowed data and runs
- * stay until status.released.
+ * Hands over a sparse update. Only the values that it names are touched at the server: the momentum and the weights of
+ * the others neither move nor decay. Errors as heddle_push(), and -EINVAL (runs; payload other than FP32), -E2BIG (more
+ * bytes than a dense update: push that instead). Borrowed data and runs stay until status.released.
  */
 int heddle_push_sparse(
 	struct heddle *fabric,
@@ -323,7 +323,7 @@ int heddle_pull_start(
 );
 
 /* 1 when a newer version than `base` is known here in a synchronous job: an update that is still being computed from
- * base would be dropped, stop it. Else 0. Costs one load; from any thread. */
+ * base would be dropped, stop it. Else 0, also of NULL. Costs one load; from any thread. */
 int heddle_superseded(const struct heddle *fabric, uint64_t base);
 
 struct heddle_status {
@@ -360,7 +360,7 @@ enum heddle_wait {
 	HEDDLE_WAIT_DURABLE = 3 /* DURABLE, or never will be: the library has let go of it */
 };
 
-/* Looks: 1 when it has ended (APPLIED, DROPPED, FAILED), 0 when not. status may be NULL. -EINVAL (size). */
+/* Looks: 1 when it has ended (APPLIED, DROPPED, FAILED), 0 when not. status may be NULL. -EINVAL, -ECHILD. */
 int heddle_ticket_test(struct heddle_ticket *ticket, struct heddle_status *status);
 /* Waits: 0, -ETIMEDOUT, -EINVAL, -ECHILD, or an errno of the socket. status may be NULL, and is set in the first two
  * cases; after the second the ticket goes on as before. In manual mode it drives the fabric meanwhile. */
@@ -371,7 +371,7 @@ int heddle_ticket_wait(
 	struct heddle_status *status
 );
 /* Withdraws: 0 (it will end as FAILED cancelled, unless the server was faster), -EALREADY (held or
- * ended), -EAGAIN, -ECHILD. */
+ * ended), -EAGAIN, -EINVAL, -ECHILD. */
 int heddle_ticket_cancel(struct heddle_ticket *ticket);
 /* The push or pull goes on; only the caller's view of it is given up. NULL: nothing. */
 void heddle_ticket_free(struct heddle_ticket *ticket);
@@ -494,7 +494,7 @@ struct heddle_members {
 #endif
 /* -EINVAL (size), -ECHILD. */
 int heddle_members(struct heddle *fabric, struct heddle_members *members);
-/* Only the number, to look whether anything changed. heddle_fd() becomes readable with a change, too. */
+/* Only the number, to look whether anything changed; 0 of NULL. heddle_fd() becomes readable with a change, too. */
 uint64_t heddle_members_change(struct heddle *fabric);
 
 /*
@@ -521,8 +521,8 @@ long heddle_shard(
 
 /*
  * What to scale updates by (heddle_push_options.scale) when the learning rate is right for `base` workers and others
- * take part: count / base, at most `max` (0: HEDDLE_SCALE_MAX). 1 while nothing was said, and when base is 0. A pure
- * function: ask heddle_members() once before a gradient is begun, push with what that says.
+ * take part: count / base, at most `max` (0: HEDDLE_SCALE_MAX). 1 while nothing was said, and when base is 0 or members
+ * NULL. A pure function: ask heddle_members() once before a gradient is begun, push with what that says.
  *
  * It is meant for means of all members' updates: the batch of a step grows with their number and the rate follows it.
  * In a synchronous job leave it to the server (heddle_spec_scale()): members hear of a change a moment apart. In an
@@ -539,25 +539,25 @@ float heddle_members_scale(const struct heddle_members *members, uint32_t base, 
  * LEAVE; what it has no word on by then has FAILED preempted, and may be in the model. Close the handle as ever,
  * earlier or later. Nobody waits for a worker beyond the time that it named.
  *
- * May be called from a signal handler, and again: the shortest time counts. -EINVAL (seconds), -ECHILD.
- * The controller may say the same to a worker that is too many. heddle_time_left_ms() is 0 at once then: its time is
- * for what is computed or held already. Push that, and close.
+ * May be called from a signal handler (so it has no words), and again: the shortest time counts. -EINVAL (seconds),
+ * -ECHILD. The controller may say the same to a worker that is too many. heddle_time_left_ms() is 0 at once then: its
+ * time is for what is computed or held already. Push that, and close.
  */
 int heddle_preempt_notice(struct heddle *fabric, double seconds);
-/* -1: no notice was given. Else for how long pushes are taken yet, in ms (0: it is too many): what cannot be computed
- * in that is not worth beginning. */
+/* -1: no notice was given, or NULL. Else for how long pushes are taken yet, in ms (0: it is too many): what cannot be
+ * computed in that is not worth beginning. */
 int heddle_time_left_ms(struct heddle *fabric);
 
 /* --- event loops ---------------------------------------------------------------------------- */
 
 /* For poll() and epoll: readable when a ticket has ended or the members have changed (manual: when there may be work);
- * then call heddle_progress(fabric, 0). Not to be read, written or closed by the caller. */
+ * then call heddle_progress(fabric, 0). Not to be read, written or closed by the caller. -EINVAL, -ECHILD. */
 int heddle_fd(const struct heddle *fabric);
 /* With a progress thread: waits for any ticket to end. Manual: drives the fabric meanwhile. 1: something ended since
  * the last call, 0: not, -ESHUTDOWN (left: nothing will), -ECHILD, or an errno of the socket. Manual: one thread makes
  * this and all other calls. */
 int heddle_progress(struct heddle *fabric, int timeout_ms);
-/* Manual: how long heddle_fd() may be slept on before heddle_progress() is due; -1: for ever. */
+/* Manual: how long heddle_fd() may be slept on before heddle_progress() is due; -1: for ever. -EINVAL, -ECHILD. */
 int heddle_timeout_ms(const struct heddle *fabric);
 
 /* --- what it did ---------------------------------------------------------------------------- */
@@ -583,7 +583,7 @@ struct heddle_stats {
 /* -EINVAL (size), -ECHILD. */
 int heddle_get_stats(struct heddle *fabric, struct heddle_stats *stats);
 
-/* "applied", "late", ...; "unknown" otherwise. Never NULL. */
+/* "applied", "late", ...; "unknown" of any other value. Never NULL. */
 const char *heddle_state_name(enum heddle_state state);
 const char *heddle_reason_name(enum heddle_reason reason);
 /* An error code of this library (negative or positive errno) in words. Never NULL. */

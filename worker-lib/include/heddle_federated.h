@@ -82,7 +82,7 @@ struct heddle_federated {
 };
 /* Makes the job a federated one: its steps are rounds. Also sets the server's step to w + mean of the deltas (rate 1,
  * no momentum, no decay); heddle_spec_sgd() after it makes that another one (server momentum). heddle_open() says what
- * is wrong with a value. -EINVAL (size, max_epochs). */
+ * is wrong with a value. -EINVAL (NULL, size, max_epochs, weighting, late). */
 int heddle_spec_federated(struct heddle_spec *spec, const struct heddle_federated *rounds);
 
 /* A round for which this worker was drawn. */
@@ -117,7 +117,7 @@ struct heddle_round {
  * when they were lost. heddle_last_error() has the numbers. Who calls again waits again: clients that come make the
  * round whole. What it has already is kept; when all have left it is a step, however little it is. */
 int heddle_round_get(struct heddle *fabric, struct heddle_round *round, int timeout_ms);
-/* Until the deadline; HUGE_VAL without one; 0 also when the server has ended the round. */
+/* Until the deadline; HUGE_VAL without one; 0 also when the server has ended the round, and of NULL. */
 double heddle_round_seconds_left(struct heddle *fabric, const struct heddle_round *round);
 
 /* What was done in a round. */
@@ -142,7 +142,7 @@ struct heddle_work {
  * late, and nobody waits for it. The ticket is as heddle_push()'s; DROPPED: the round was over.
  * -EDOM (samples 0 or beyond 2^24, a loss that is NaN or Inf, a value of w_k that is, or that times the weight is more
  * than fp16 holds, when it travels as that: heddle_last_error() says which; nothing was sent), -EINVAL (size, round,
- * NULL), and heddle_push()'s.
+ * NULL, the job is not federated), and heddle_push()'s.
  */
 int heddle_round_push(
 	struct heddle *fabric,

@@ -127,7 +127,7 @@ int heddle_filter_set_factor(struct heddle_filter *filter, float factor);
  * of n workers' held values at once is a model that none of them has seen. -EINVAL (part).
  */
 int heddle_filter_keep(struct heddle_filter *filter, float part);
-/* All values of it. */
+/* All values of it; NULL of NULL. */
 const float *heddle_filter_held(const struct heddle_filter *filter);
 
 struct heddle_filter_stats {

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NULL and nonsense for the significance filter. */
+#include "arguments.h"
+
+#include <math.h>
+#include <stdint.h>
+
+static void filter_create(struct arguments_scene *s) {
+	struct heddle_filter_options options = HEDDLE_FILTER_OPTIONS_INIT;
+	struct heddle_filter *filter = ANY;
+
+	(void)s;
+	refused(heddle_filter_create(VALUES, NULL, &filter), "filter options");
+	refused(heddle_filter_create(VALUES, &options, NULL), "filter: NULL");
+	refused(heddle_filter_create(0, &options, &filter), "values: 0");
+	refused(heddle_filter_create(UINT64_MAX, &options, &filter), "values: too many");
+	options.v = NAN;
+	refused(heddle_filter_create(VALUES, &options, &filter), "v: nan");
+	options.v = 0;
+	options.factor = 0;
+	refused(heddle_filter_create(VALUES, &options, &filter), "factor: 0");
+	options.factor = 1;
+	options.block = UINT32_MAX;
+	refused(heddle_filter_create(VALUES, &options, &filter), "block");
+	options.block = 0;
+	options.decay = (enum heddle_filter_decay)NONSENSE;
+	refused(heddle_filter_create(VALUES, &options, &filter), "decay: 256");
+	options.size++;
+	refused(heddle_filter_create(VALUES, &options, &filter), "size");
+	assert_ptr_equal(filter, ANY);
+}
+
+static void filter_destroy(struct arguments_scene *s) {
+	(void)s;
+	heddle_filter_destroy(NULL);
+}
+
+static void filter_push(struct arguments_scene *s) {
+	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
+	struct heddle_filter_step step = {s->data, s->data, 1, 0};
+
+	refused(heddle_filter_push(NULL, s->fabric, &step, NULL, &s->none),
+		"filter or ticket: NULL");
+	refused(heddle_filter_push(s->filter, NULL, &step, NULL, &s->none), "handle: NULL");
+	refused(heddle_filter_push(s->filter, s->fabric, NULL, NULL, &s->none), "step");
+	refused(heddle_filter_push(s->filter, s->fabric, &step, NULL, NULL), "ticket: NULL");
+	refused(heddle_filter_push(s->filter, s->empty, &step, NULL, &s->none),
+		"filter: of 4 values");
+	options.size = 1;
+	refused(heddle_filter_push(s->filter, s->fabric, &step, &options, &s->none), "size");
+	step.step = 0;
+	refused(heddle_filter_push(s->filter, s->fabric, &step, NULL, &s->none), "step");
+	step = (struct heddle_filter_step){NULL, s->data, 1, 0};
+	refused(heddle_filter_push(s->filter, s->fabric, &step, NULL, &s->none), "x or update");
+	step = (struct heddle_filter_step){s->data, NULL, 1, 0};
+	refused(heddle_filter_push(s->filter, s->fabric, &step, NULL, &s->none), "x or update");
+}
+
+static void filter_apply(struct arguments_scene *s) {
+	struct heddle_sparse sparse;
+	float *d = s->data;
+
+	refused(heddle_filter_apply(NULL, d, d, 1, &sparse), "NULL");
+	refused(heddle_filter_apply(s->filter, NULL, d, 1, &sparse), "NULL");
+	refused(heddle_filter_apply(s->filter, d, NULL, 1, &sparse), "NULL");
+	refused(heddle_filter_apply(s->filter, d, d, 0, &sparse), "step: 0");
+	refused(heddle_filter_apply(s->filter, d, d, 1, NULL), "NULL");
+}
+
+static void filter_flush(struct arguments_scene *s) {
+	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
+
+	refused(heddle_filter_flush(NULL, s->fabric, 0, NULL, &s->none), "filter or ticket: NULL");
+	refused(heddle_filter_flush(s->filter, NULL, 0, NULL, &s->none), "handle: NULL");
+	refused(heddle_filter_flush(s->filter, s->fabric, 0, NULL, NULL), "ticket: NULL");
+	options.size = 1;
+	refused(heddle_filter_flush(s->filter, s->fabric, 0, &options, &s->none), "size");
+}
+
+static void filter_take(struct arguments_scene *s) {
+	struct heddle_sparse sparse;
+
+	refused(heddle_filter_take(NULL, s->data, &sparse), "NULL");
+	refused(heddle_filter_take(s->filter, NULL, &sparse), "NULL");
+	refused(heddle_filter_take(s->filter, s->data, NULL), "NULL");
+}
+
+static void filter_return(struct arguments_scene *s) {
+	refused(heddle_filter_return(NULL, s->data), "NULL");
+	refused(heddle_filter_return(s->filter, NULL), "NULL");
+}
+
+static void filter_reapply(struct arguments_scene *s) {
+	refused(heddle_filter_reapply(NULL, s->data), "NULL");
+	refused(heddle_filter_reapply(s->filter, NULL), "NULL");
+}
+
+static void filter_set_factor(struct arguments_scene *s) {
+	refused(heddle_filter_set_factor(NULL, 1), "filter: NULL");
+	refused(heddle_filter_set_factor(s->filter, 0), "factor: 0");
+	refused(heddle_filter_set_factor(s->filter, NAN), "factor: nan");
+}
+
+static void filter_keep(struct arguments_scene *s) {
+	refused(heddle_filter_keep(NULL, 1), "filter: NULL");
+	refused(heddle_filter_keep(s->filter, NAN), "part: nan");
+	refused(heddle_filter_keep(s->filter, 2), "part: 2");
+}
+
+static void filter_held(struct arguments_scene *s) {
+	(void)s;
+	assert_null(heddle_filter_held(NULL));
+}
+
+static void filter_get_stats(struct arguments_scene *s) {
+	struct heddle_filter_stats stats = HEDDLE_FILTER_STATS_INIT;
+
+	refused(heddle_filter_get_stats(NULL, &stats), "filter: NULL");
+	refused(heddle_filter_get_stats(s->filter, NULL), "stats");
+	stats.size++;
+	refused(heddle_filter_get_stats(s->filter, &stats), "stats");
+}
+
+const struct arguments_row arguments_filter[] = {
+	{"heddle_filter_apply", filter_apply},
+	{"heddle_filter_create", filter_create},
+	{"heddle_filter_destroy", filter_destroy},
+	{"heddle_filter_flush", filter_flush},
+	{"heddle_filter_get_stats", filter_get_stats},
+	{"heddle_filter_held", filter_held},
+	{"heddle_filter_keep", filter_keep},
+	{"heddle_filter_push", filter_push},
+	{"heddle_filter_reapply", filter_reapply},
+	{"heddle_filter_return", filter_return},
+	{"heddle_filter_set_factor", filter_set_factor},
+	{"heddle_filter_take", filter_take},
+	{0},
+};

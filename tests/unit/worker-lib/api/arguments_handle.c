@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NULL and nonsense for handles, pushes, pulls and all-reduces. */
+#include "arguments.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+
+/* --- the handle ------------------------------------------------------------------------------- */
+
+static void open_(struct arguments_scene *s) {
+	struct heddle_options options = HEDDLE_OPTIONS_INIT;
+	struct heddle *fabric = ANY;
+
+	options.server = "127.0.0.1:9";
+	options.key_file = s->key_path;
+	refused(heddle_open(NULL, &options, &fabric), "spec: NULL");
+	refused(heddle_open(s->spec, &options, NULL), "fabric: NULL");
+	options.size--;
+	refused(heddle_open(s->spec, &options, &fabric), "options: size");
+	options.size++;
+	options.rank = INT_MAX;
+	refused(heddle_open(s->spec, &options, &fabric), "rank");
+	options.rank = 0;
+	options.chunk_bytes = 3;
+	refused(heddle_open(s->spec, &options, &fabric), "chunk_bytes");
+	options.chunk_bytes = 0;
+	options.job_weight = NAN;
+	refused(heddle_open(s->spec, &options, &fabric), "job_weight: nan");
+	options.job_weight = -1;
+	refused(heddle_open(s->spec, &options, &fabric), "job_weight: -1");
+	assert_ptr_equal(fabric, ANY);
+}
+
+static void wait_joined(struct arguments_scene *s) {
+	(void)s;
+	refused(heddle_wait_joined(NULL, 0, NULL, NULL), "handle: NULL");
+}
+
+static void leave(struct arguments_scene *s) {
+	(void)s;
+	refused(heddle_leave(NULL, 0), "handle: NULL");
+}
+
+static void close_(struct arguments_scene *s) {
+	(void)s;
+	assert_int_equal(heddle_close(NULL, 0), 0);
+}
+
+static void rank(struct arguments_scene *s) {
+	(void)s;
+	refused(heddle_rank(NULL), "handle: NULL");
+}
+
+static void world_size(struct arguments_scene *s) {
+	(void)s;
+	refused(heddle_world_size(NULL), "handle: NULL");
+}
+
+static void fd(struct arguments_scene *s) {
+	(void)s;
+	refused(heddle_fd(NULL), "handle: NULL");
+}
+
+static void progress(struct arguments_scene *s) {
+	(void)s;
+	refused(heddle_progress(NULL, 0), "handle: NULL");
+}
+
+static void timeout_ms(struct arguments_scene *s) {
+	(void)s;
+	refused(heddle_timeout_ms(NULL), "handle: NULL");
+}
+
+static void get_stats(struct arguments_scene *s) {
+	struct heddle_stats stats = HEDDLE_STATS_INIT;
+
+	refused(heddle_get_stats(NULL, &stats), "handle: NULL");
+	refused(heddle_get_stats(s->fabric, NULL), "stats");
+	stats.size++;
+	refused(heddle_get_stats(s->fabric, &stats), "stats");
+}
+
+/* --- pushes and pulls ------------------------------------------------------------------------- */
+
+static void push(struct arguments_scene *s) {
+	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
+
+	refused(heddle_push(NULL, s->data, 0, NULL, &s->none), "handle: NULL");
+	refused(heddle_push(s->fabric, NULL, 0, NULL, &s->none), "data or ticket: NULL");
+	refused(heddle_push(s->fabric, s->data, 0, NULL, NULL), "data or ticket: NULL");
+	refused(heddle_push(s->empty, s->data, 0, NULL, &s->none), "the job has no model");
+	refused(heddle_push(s->federated, s->data, 0, NULL, &s->none), "heddle_round_push()");
+	options.size = 1;
+	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none), "push options: size");
+	options.size = sizeof options;
+	options.memory = (enum heddle_memory)NONSENSE;
+	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none), "memory: kind 256");
+	options.memory = HEDDLE_MEMORY_HOST;
+	options.stream = &options;
+	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none), "stream");
+	options.stream = NULL;
+	options.payload = (enum heddle_payload)NONSENSE;
+	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none), "payload: type 256");
+	options.payload = HEDDLE_PAYLOAD_FP32;
+	options.scale = NAN;
+	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none), "scale: nan");
+}
+
+static void push_sparse(struct arguments_scene *s) {
+	const struct heddle_run backwards[] = {{2, 1}, {0, 1}}, beyond = {UINT64_MAX, 2};
+	struct heddle_sparse update = {backwards, 2, s->data};
+
+	refused(heddle_push_sparse(NULL, &update, 0, NULL, &s->none), "handle: NULL");
+	refused(heddle_push_sparse(s->fabric, NULL, 0, NULL, &s->none), "update: NULL");
+	refused(heddle_push_sparse(s->fabric, &update, 0, NULL, NULL), "ticket: NULL");
+	refused(heddle_push_sparse(s->fabric, &update, 0, NULL, &s->none), "runs");
+	update = (struct heddle_sparse){&beyond, 1, s->data};
+	refused(heddle_push_sparse(s->fabric, &update, 0, NULL, &s->none), "runs");
+	refused(heddle_push_sparse(s->empty, &update, 0, NULL, &s->none), "runs");
+	update.runs = NULL;
+	refused(heddle_push_sparse(s->fabric, &update, 0, NULL, &s->none), "runs");
+	update = (struct heddle_sparse){backwards, 1, NULL};
+	refused(heddle_push_sparse(s->fabric, &update, 0, NULL, &s->none), "data or ticket: NULL");
+}
+
+static void pull_start(struct arguments_scene *s) {
+	struct heddle_pull_options options = HEDDLE_PULL_OPTIONS_INIT;
+
+	refused(heddle_pull_start(NULL, s->data, NULL, &s->none), "handle: NULL");
+	refused(heddle_pull_start(s->fabric, NULL, NULL, &s->none), "data or ticket: NULL");
+	refused(heddle_pull_start(s->fabric, s->data, NULL, NULL), "data or ticket: NULL");
+	refused(heddle_pull_start(s->empty, s->data, NULL, &s->none), "the job has no model");
+	options.size--;
+	refused(heddle_pull_start(s->fabric, s->data, &options, &s->none), "pull options: size");
+	options.size++;
+	options.payload = HEDDLE_PAYLOAD_FIXED32; /* of updates */
+	refused(heddle_pull_start(s->fabric, s->data, &options, &s->none), "payload: type 3");
+}
+
+static void superseded(struct arguments_scene *s) {
+	(void)s;
+	assert_int_equal(heddle_superseded(NULL, 0), 0);
+}
+
+static void ticket_test(struct arguments_scene *s) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+
+	refused(heddle_ticket_test(NULL, &status), "ticket: NULL");
+	status.size = 0;
+	refused(heddle_ticket_test(s->ticket, &status), "status: size");
+	status.size = SIZE_MAX;
+	refused(heddle_ticket_test(s->ticket, &status), "status: size");
+}
+
+/* What waits says so before it waits. */
+static void ticket_wait(struct arguments_scene *s) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+
+	refused(heddle_ticket_wait(NULL, HEDDLE_WAIT_OUTCOME, -1, &status), "ticket: NULL");
+	refused(heddle_ticket_wait(s->ticket, (enum heddle_wait)NONSENSE, -1, NULL), "until: 256");
+	status.size = 0;
+	refused(heddle_ticket_wait(s->ticket, HEDDLE_WAIT_OUTCOME, -1, &status), "status: size");
+}
+
+static void ticket_cancel(struct arguments_scene *s) {
+	(void)s;
+	refused(heddle_ticket_cancel(NULL), "ticket: NULL");
+}
+
+static void ticket_free(struct arguments_scene *s) {
+	(void)s;
+	heddle_ticket_free(NULL);
+}
+
+static void push_wait(struct arguments_scene *s) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	struct heddle_stats before = HEDDLE_STATS_INIT, after = HEDDLE_STATS_INIT;
+
+	refused(heddle_push_wait(NULL, s->data, 0, NULL, -1, NULL), "handle: NULL");
+	refused(heddle_push_wait(s->fabric, NULL, 0, NULL, -1, NULL), "data");
+	status.size = 0;
+	assert_int_equal(heddle_get_stats(s->fabric, &before), 0);
+	refused(heddle_push_wait(s->fabric, s->data, 0, NULL, -1, &status), "status: size");
+	assert_int_equal(heddle_get_stats(s->fabric, &after), 0);
+	assert_int_equal(after.pushed, before.pushed);
+}
+
+static void pull(struct arguments_scene *s) {
+	uint64_t version = 7;
+
+	refused(heddle_pull(NULL, s->data, NULL, -1, &version), "handle: NULL");
+	refused(heddle_pull(s->fabric, NULL, NULL, -1, &version), "data");
+	assert_int_equal(version, 7);
+}
+
+/* --- all-reduces ------------------------------------------------------------------------------ */
+
+static void allreduce_start(struct arguments_scene *s) {
+	struct heddle_allreduce_options options = HEDDLE_ALLREDUCE_OPTIONS_INIT;
+	float *d = s->data;
+
+	refused(heddle_allreduce_start(NULL, d, d, VALUES, NULL, &s->none), "handle: NULL");
+	refused(heddle_allreduce_start(s->fabric, NULL, d, VALUES, NULL, &s->none), "in, out");
+	refused(heddle_allreduce_start(s->fabric, d, NULL, VALUES, NULL, &s->none), "in, out");
+	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, NULL, NULL), "ticket: NULL");
+	refused(heddle_allreduce_start(s->fabric, d, d, 0, NULL, &s->none), "count: 0");
+	refused(heddle_allreduce_start(s->fabric, d, d, UINT64_MAX, NULL, &s->none), "count");
+	options.size--;
+	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "size");
+	options.size++;
+	options.operation = (enum heddle_reduce)NONSENSE;
+	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "operation");
+	options.operation = HEDDLE_REDUCE_SUM;
+	options.payload = (enum heddle_payload)NONSENSE;
+	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "payload");
+	says(heddle_allreduce_start(s->fabric, d, d, VALUES, NULL, &s->none),
+	     -EDESTADDRREQ,
+	     "controller");
+}
+
+static void allreduce(struct arguments_scene *s) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+
+	refused(heddle_allreduce(NULL, s->data, VALUES, NULL, -1, NULL), "handle: NULL");
+	refused(heddle_allreduce(s->fabric, NULL, VALUES, NULL, -1, NULL), "data: NULL");
+	status.size = 0;
+	refused(heddle_allreduce(s->fabric, s->data, VALUES, NULL, -1, &status), "status: size");
+}
+
+const struct arguments_row arguments_handle[] = {
+	{"heddle_allreduce", allreduce},
+	{"heddle_allreduce_start", allreduce_start},
+	{"heddle_close", close_},
+	{"heddle_fd", fd},
+	{"heddle_get_stats", get_stats},
+	{"heddle_leave", leave},
+	{"heddle_open", open_},
+	{"heddle_progress", progress},
+	{"heddle_pull", pull},
+	{"heddle_pull_start", pull_start},
+	{"heddle_push", push},
+	{"heddle_push_sparse", push_sparse},
+	{"heddle_push_wait", push_wait},
+	{"heddle_rank", rank},
+	{"heddle_superseded", superseded},
+	{"heddle_ticket_cancel", ticket_cancel},
+	{"heddle_ticket_free", ticket_free},
+	{"heddle_ticket_test", ticket_test},
+	{"heddle_ticket_wait", ticket_wait},
+	{"heddle_timeout_ms", timeout_ms},
+	{"heddle_wait_joined", wait_joined},
+	{"heddle_world_size", world_size},
+	{0},
+};
