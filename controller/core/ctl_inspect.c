@@ -2,6 +2,9 @@
 /* What invariant checkers may ask of the core. */
 #include "ctl_base.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 uint32_t hd_controller_link_count(const struct hd_controller *c) {
 	return ctl_link_count(c);
 }
@@ -46,4 +49,33 @@ void hd_controller_mark_reserved(const struct hd_controller *c, bool *marked) {
 
 double hd_controller_planned_bps(const struct hd_controller *c, uint32_t link) {
 	return link < c->scratch.link_capacity ? c->scratch.capacity[link] * 8 : 0;
+}
+
+bool hd_controller_adds_up(const struct hd_controller *c, char *error, size_t error_bytes) {
+	for (uint32_t i = 0; i < c->job_count; i++) {
+		const struct ctl_job *job = c->jobs[i];
+		uint32_t running = ctl_job_running(job);
+		uint64_t ended = job->applied + job->dropped + job->failed + job->voided;
+		uint64_t pulled = job->pulls_delivered + job->pulls_failed;
+
+		if (job->granted == ended + running
+		    && job->pulls_granted == pulled + job->open_pulls)
+			continue;
+		(void)snprintf(
+			error,
+			error_bytes,
+			"job %u: %" PRIu64 " pushes granted, %" PRIu64
+			" ended, %u running; %" PRIu64 " pulls granted, %" PRIu64
+			" ended, %u running",
+			job->id,
+			job->granted,
+			ended,
+			running,
+			job->pulls_granted,
+			pulled,
+			job->open_pulls
+		);
+		return false;
+	}
+	return true;
 }

@@ -107,15 +107,20 @@ uint64_t ctl_rows_nodes(const struct hd_controller *c, struct hd_rows *rows) {
 	F(row, tau_max, COUNT, "bound on delays") \
 	F(row, tau, COUNT, "bound that is planned with") \
 	F(row, pending, COUNT, "requests that wait") \
-	F(row, running, COUNT, "transfers granted and not reported") \
-	F(row, credits, COUNT, "of these, pushes that were granted in advance") \
-	F(row, granted, COUNT, "pushes granted") \
-	F(row, applied, COUNT, "pushes applied") \
-	F(row, dropped, COUNT, "pushes dropped") \
-	F(row, failed, COUNT, "pushes failed") \
-	F(row, voided, COUNT, "granted transfers given up") \
-	F(row, pulls_granted, COUNT, "pulls granted") \
-	F(row, pulls_delivered, COUNT, "pulls delivered") \
+	F(row, running, COUNT, "pushes granted that have not ended") \
+	F(row, credits, COUNT, "pushes granted in advance that have not ended: counted as granted once they come") \
+	F(row, granted, COUNT, \
+		"pushes granted, or said by a server to be under way: applied + dropped + failed + voided + running") \
+	F(row, applied, COUNT, "of these, pushes applied") \
+	F(row, dropped, COUNT, "of these, pushes dropped by the server") \
+	F(row, failed, COUNT, "of these, pushes failed") \
+	F(row, voided, COUNT, "of these, pushes given up") \
+	F(row, ungranted, COUNT, "pushes dropped by the controller, without a grant") \
+	F(row, pulls_running, COUNT, "pulls granted that have not ended") \
+	F(row, pulls_granted, COUNT, \
+		"pulls granted, or said by a server to be under way: pulls_delivered + pulls_failed + pulls_running") \
+	F(row, pulls_delivered, COUNT, "of these, pulls delivered") \
+	F(row, pulls_failed, COUNT, "of these, pulls that had nothing newer, failed or were given up") \
 	F(row, granted_bytes, COUNT, "bytes granted") \
 	F(row, model_bytes, COUNT, "size of the model") \
 	F(row, replica, TEXT, "host that keeps a copy; empty: none") \
@@ -162,15 +167,18 @@ static void job_numbers(const struct ctl_job *job, struct jobs_row *row) {
 	row->tau_max = job->tau_max;
 	row->tau = ctl_job_tau(job);
 	row->pending = job->pending;
-	row->running = job->open;
+	row->running = ctl_job_running(job);
 	row->credits = job->credits;
 	row->granted = job->granted;
 	row->applied = job->applied;
 	row->dropped = job->dropped;
 	row->failed = job->failed;
 	row->voided = job->voided;
+	row->ungranted = job->ungranted;
+	row->pulls_running = job->open_pulls;
 	row->pulls_granted = job->pulls_granted;
 	row->pulls_delivered = job->pulls_delivered;
+	row->pulls_failed = job->pulls_failed;
 	row->granted_bytes = job->granted_bytes;
 	row->model_bytes = job->model_bytes;
 }

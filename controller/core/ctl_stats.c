@@ -33,14 +33,18 @@
 	S(version, "updates", "the server's newest reported commit", GAUGE, U64) \
 	S(tau_max, "updates", "the bound on delays", GAUGE, U64) \
 	S(paused, "", "1 while nothing of it is granted", GAUGE, U64) \
-	S(granted, "updates", "pushes granted", COUNTER, U64) \
+	S(running, "updates", "pushes granted that have not ended", GAUGE, U64) \
+	S(granted, "updates", "pushes granted, or under way by a server's word: the next four and those running", \
+		COUNTER, U64) \
 	S(granted_bytes, "bytes", "bytes of granted transfers", COUNTER, U64) \
-	S(applied, "updates", "pushes applied", COUNTER, U64) \
-	S(dropped, "updates", "pushes dropped", COUNTER, U64) \
-	S(failed, "updates", "pushes that failed", COUNTER, U64) \
-	S(voided, "transfers", "granted transfers given up", COUNTER, U64) \
-	S(pulls_granted, "pulls", "pulls granted", COUNTER, U64) \
-	S(pulls_delivered, "pulls", "pulls delivered", COUNTER, U64) \
+	S(applied, "updates", "granted pushes applied", COUNTER, U64) \
+	S(dropped, "updates", "granted pushes dropped by the server", COUNTER, U64) \
+	S(failed, "updates", "granted pushes that failed", COUNTER, U64) \
+	S(voided, "updates", "granted pushes given up", COUNTER, U64) \
+	S(ungranted, "updates", "pushes dropped by the controller, without a grant", COUNTER, U64) \
+	S(pulls_granted, "pulls", "pulls granted, or under way by a server's word", COUNTER, U64) \
+	S(pulls_delivered, "pulls", "granted pulls delivered", COUNTER, U64) \
+	S(pulls_failed, "pulls", "granted pulls that had nothing newer, failed or were given up", COUNTER, U64) \
 	S(delay_sum, "updates", "sum of the delays of applied updates", COUNTER, F64) \
 	S(delay_max, "updates", "greatest delay of an applied update", GAUGE, U64)
 
@@ -212,14 +216,17 @@ static void add_jobs(const struct hd_controller *c, struct hd_stats *stats) {
 			.version = hd_version_counter(job->version),
 			.tau_max = job->tau_max,
 			.paused = job->paused || c->paused,
+			.running = ctl_job_running(job),
 			.granted = job->granted,
 			.granted_bytes = job->granted_bytes,
 			.applied = job->applied,
 			.dropped = job->dropped,
 			.failed = job->failed,
 			.voided = job->voided,
+			.ungranted = job->ungranted,
 			.pulls_granted = job->pulls_granted,
 			.pulls_delivered = job->pulls_delivered,
+			.pulls_failed = job->pulls_failed,
 			.delay_sum = job->staleness.sum,
 			.delay_max = job->staleness.max,
 		};

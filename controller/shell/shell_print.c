@@ -15,7 +15,7 @@ static const char *const usual[][2] = {
 	 "name role host job worker address up_s heard_ms rtt_us clock_offset_us transfers draining preempted_in_s"},
 	{"jobs",
 	 "tenant job state server workers version tau_max pending running granted applied dropped "
-	 "failed voided owed_bytes warning"},
+	 "failed voided ungranted owed_bytes warning"},
 	{"links",
 	 "link estimate_mbps spread_mbps age_s samples reserved_mbps running queued pending"},
 	{"estimates",

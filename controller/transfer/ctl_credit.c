@@ -224,7 +224,7 @@ void ctl_credit_pulled(
 	c->counters.credited_pulls++;
 	c->counters.credited_bytes += m->bytes;
 	ctl_job_granted(t.job, HD_PULL, m->bytes);
-	t.job->pulls_delivered += m->outcome == HD_OUTCOME_APPLIED;
+	ctl_job_pulled(t.job, m->outcome == HD_OUTCOME_APPLIED);
 	ctl_credit_begins(c, worker, sink);
 	if (!ctl_transfer_route(c, &t))
 		return;

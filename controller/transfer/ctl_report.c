@@ -67,7 +67,7 @@ static void record_completion(
 static void
 count_outcome(struct ctl_job *job, const struct ctl_transfer *t, const struct hd_msg_report *m) {
 	if (t->direction == HD_PULL) {
-		job->pulls_delivered += m->outcome == HD_OUTCOME_APPLIED;
+		ctl_job_pulled(job, m->outcome == HD_OUTCOME_APPLIED);
 		return;
 	}
 	if (m->outcome == HD_OUTCOME_APPLIED) {

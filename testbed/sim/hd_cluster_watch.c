@@ -69,6 +69,14 @@ static void check_reservations(struct hd_cluster *cluster) {
 	}
 }
 
+/* Every transfer that was granted has ended once, or is under way. */
+static void check_counts(struct hd_cluster *cluster) {
+	char error[HD_TEXT_BYTES_MAX + 1];
+
+	if (!hd_controller_adds_up(cluster->controller.core, error, sizeof error))
+		hd_check_fail(cluster->check, "the controller's counts: %s", error);
+}
+
 /* A new life has heard of nothing. */
 static void check_members(struct process *process, const struct hd_event *event) {
 	if (process->listens != process->lives) {
@@ -124,6 +132,8 @@ void cluster_inspect(struct hd_cluster *cluster) {
 	if (cluster->planned && cluster->controller.core)
 		check_reservations(cluster);
 	cluster->planned = false;
+	if (cluster->controller.core)
+		check_counts(cluster);
 	cluster_note_server(cluster);
 	cluster_inspect_replica(cluster);
 	if (!hd_check_dirty(cluster->check) || !cluster->present->core)

@@ -71,6 +71,8 @@ void ctl_roster_due(struct hd_controller *c, struct ctl_job *job);
 struct ctl_job *ctl_job_find(const struct hd_controller *c, uint32_t id);
 uint32_t ctl_job_index(const struct hd_controller *c, const struct ctl_job *job);
 struct ctl_node *ctl_worker(const struct ctl_job *job, uint16_t worker);
+/* Pushes that were granted and have not ended. */
+uint32_t ctl_job_running(const struct ctl_job *job);
 /* The version counter that everything granted will have made of the job. */
 uint64_t ctl_job_v_init(const struct ctl_job *job);
 /* The bound that is planned with, and the weight between tenants. */

@@ -23,6 +23,10 @@ struct ctl_node *ctl_worker(const struct ctl_job *job, uint16_t worker) {
 	return worker < HD_WORKERS_MAX ? job->workers[worker] : NULL;
 }
 
+uint32_t ctl_job_running(const struct ctl_job *job) {
+	return job->open_pushes - job->unspent;
+}
+
 uint64_t ctl_job_v_init(const struct ctl_job *job) {
 	return hd_version_counter(job->version) + job->open_pushes;
 }

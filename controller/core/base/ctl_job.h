@@ -68,15 +68,20 @@ struct ctl_job {
 	hd_version newest; /* the same, kept while there is no server */
 	uint64_t position; /* last one given out */
 	uint32_t open_pushes; /* granted, neither reported nor void */
+	uint32_t open_pulls; /* the same */
 	uint32_t pending, open;
 	uint32_t credits; /* open pushes that were granted in advance */
+	uint32_t unspent; /* of these, those that have not come yet: not counted as granted */
 	hd_ns credits_after; /* none before: they stood in the way */
 	uint32_t worker_count;
 	hd_ns idle_since; /* without a worker: since then */
 	bool left; /* its last worker left of its own accord: nobody is expected back */
 	struct ctl_node **workers; /* [HD_WORKERS_MAX] by rank */
+	/* Pushes. granted = applied + dropped + failed + voided + running (ctl_job_running()) */
 	uint64_t granted, applied, dropped, failed, voided, granted_bytes;
-	uint64_t pulls_granted, pulls_delivered;
+	uint64_t ungranted; /* pushes dropped without a grant */
+	uint64_t pulls_granted, pulls_delivered,
+		pulls_failed; /* the first = the others + open_pulls */
 	uint64_t dropped_for[HD_REASON_COUNT];
 	struct ctl_staleness staleness;
 	/* all-reduces: ctl_reduce.c */
@@ -137,7 +142,7 @@ struct ctl_ended {
 	hd_ns at; /* 0: in an earlier life, and no more is known of it: */
 	hd_version version;
 	uint64_t position, model_bytes, granted, granted_bytes, applied, dropped, failed, voided;
-	uint64_t pulls_granted, pulls_delivered;
+	uint64_t ungranted, pulls_granted, pulls_delivered, pulls_failed;
 	double weight;
 	uint32_t tau_max, sync_count;
 	uint8_t sync;

@@ -111,6 +111,8 @@ void hd_controller_stats(const struct hd_controller *controller, struct hd_stats
  * events. Reservations are brought up to date in each planning pass (ctl_book.c). */
 uint32_t hd_controller_link_count(const struct hd_controller *controller);
 const char *hd_controller_link_name(const struct hd_controller *controller, uint32_t link);
+/* Whether the counts of all jobs add up (docs/operations.md, "jobs"). If not: which job's do not, and by how much. */
+bool hd_controller_adds_up(const struct hd_controller *controller, char *error, size_t error_bytes);
 /* Who serves the job; none: nobody. */
 struct hd_addr hd_controller_server(const struct hd_controller *controller, uint32_t job);
 double hd_controller_reserved_bps(const struct hd_controller *controller, uint32_t link, hd_ns at);

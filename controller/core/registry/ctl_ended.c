@@ -120,8 +120,10 @@ static void remember(struct hd_controller *c, const struct ctl_job *job, bool at
 	ended.dropped = job->dropped;
 	ended.failed = job->failed;
 	ended.voided = job->voided;
+	ended.ungranted = job->ungranted;
 	ended.pulls_granted = job->pulls_granted;
 	ended.pulls_delivered = job->pulls_delivered;
+	ended.pulls_failed = job->pulls_failed;
 	ended.tau_max = job->tau_max;
 	ended.weight = ctl_job_weight(job);
 	ended.sync = job->sync;
@@ -142,8 +144,10 @@ void ctl_ended_job(const struct ctl_ended *ended, struct ctl_job *job) {
 		.dropped = ended->dropped,
 		.failed = ended->failed,
 		.voided = ended->voided,
+		.ungranted = ended->ungranted,
 		.pulls_granted = ended->pulls_granted,
 		.pulls_delivered = ended->pulls_delivered,
+		.pulls_failed = ended->pulls_failed,
 		.weight = ended->weight,
 		.tau_max = ended->tau_max,
 		.sync = ended->sync,

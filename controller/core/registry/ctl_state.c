@@ -106,6 +106,9 @@ static void restore(struct hd_controller *c, struct ctl_job *job, const struct h
 	if (!t)
 		return;
 	ctl_transfer_open(c, t, m->token);
+	/* Its end is counted, so its beginning is, too: it was granted by an earlier life, or directly, or was given up here
+	 * when its server was lost. */
+	ctl_job_granted(job, t->direction, t->bytes);
 	ctl_transfer_route(c, t);
 	ctl_book_restored(c, t, left);
 	c->counters.restored++;

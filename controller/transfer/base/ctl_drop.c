@@ -17,8 +17,10 @@ static void drop_count(struct hd_controller *c, struct ctl_transfer *t, enum hd_
 	struct ctl_node *worker = ctl_worker(t->job, t->worker);
 	bool idles = reason == HD_REASON_IDLES;
 
-	t->job->dropped++;
-	t->job->dropped_for[reason]++;
+	if (t->direction == HD_PUSH) {
+		t->job->ungranted++;
+		t->job->dropped_for[reason]++;
+	}
 	if (idles)
 		c->counters.drops_idles++;
 	else if (reason == HD_REASON_PREEMPTED)
@@ -97,7 +99,7 @@ void ctl_drop_request(
 	if (request->direction == HD_REDUCE)
 		m->deadline = node->job->reduce_round;
 	if (request->direction == HD_PUSH) {
-		node->job->dropped++;
+		node->job->ungranted++;
 		node->job->dropped_for[reason]++;
 	}
 	ctl_log_drop(

@@ -256,6 +256,13 @@ void ctl_job_granted(struct ctl_job *job, uint8_t direction, uint64_t bytes) {
 		job->pulls_granted++;
 }
 
+void ctl_job_pulled(struct ctl_job *job, bool delivered) {
+	if (delivered)
+		job->pulls_delivered++;
+	else
+		job->pulls_failed++;
+}
+
 static void grant_count(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
 	struct hd_event event = ctl_transfer_event(c, t, HD_EVENT_GRANTED, HD_REASON_NONE);
 	struct ctl_node *worker = ctl_worker(t->job, t->worker);
@@ -392,7 +399,10 @@ int ctl_grant(
 
 void ctl_void_count(struct hd_controller *c, struct ctl_transfer *t) {
 	c->counters.voids++;
-	t->job->voided++;
+	if (t->direction == HD_PUSH)
+		t->job->voided++;
+	else if (t->direction == HD_PULL)
+		ctl_job_pulled(t->job, false);
 }
 
 void ctl_void_quietly(

@@ -12,7 +12,8 @@ static void check_counts(const struct hd_controller *c, const struct ctl_job *jo
 	assert(!c->pending_count == TAILQ_EMPTY(&c->pending));
 	assert(!c->open_count == TAILQ_EMPTY(&c->open));
 	assert(job->pending <= c->pending_count && job->open <= c->open_count);
-	assert(job->open_pushes + job->replica.sums <= job->open);
+	assert(job->open_pushes + job->open_pulls + job->replica.sums <= job->open);
+	assert(job->unspent <= job->open_pushes);
 }
 
 struct ctl_transfer *ctl_transfer_add(struct hd_controller *c, const struct ctl_transfer *like) {
@@ -59,6 +60,8 @@ void ctl_transfer_enter(struct ctl_transfer *t, enum ctl_transfer_state state) {
 	assert(from[state] >> t->state & 1);
 	assert(state != CTL_CREDITED || (t->credit && t->direction == HD_PUSH && !t->group));
 	assert(state != CTL_GRANTED || t->state == CTL_CREDITED || !t->credit);
+	t->job->unspent += state == CTL_CREDITED;
+	t->job->unspent -= t->state == CTL_CREDITED;
 	t->state = state;
 }
 
@@ -75,6 +78,8 @@ void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *t, uint64_t
 	t->job->open++;
 	if (t->direction == HD_PUSH && !t->is_sum)
 		t->job->open_pushes++;
+	if (t->direction == HD_PULL && !t->is_sum)
+		t->job->open_pulls++;
 	if (t->direction == HD_COPY && t->is_sum)
 		t->job->replica.sums++;
 	check_counts(c, t->job);
@@ -152,6 +157,9 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 		t->job->open--;
 		if (t->direction == HD_PUSH && !t->is_sum)
 			t->job->open_pushes--;
+		if (t->direction == HD_PULL && !t->is_sum)
+			t->job->open_pulls--;
+		t->job->unspent -= t->state == CTL_CREDITED;
 		if (t->direction == HD_COPY && t->is_sum) {
 			t->job->replica.sums--;
 			ctl_check_by(c, c->now); /* slots are kept for it perhaps */

@@ -73,6 +73,8 @@ void ctl_grant_sum(
 );
 /* So many bytes were granted to the job. */
 void ctl_job_granted(struct ctl_job *job, uint8_t direction, uint64_t bytes);
+/* A granted pull of the job has ended. */
+void ctl_job_pulled(struct ctl_job *job, bool delivered);
 /* Opens it and counts it; says nothing. */
 void ctl_grant_open(
 	struct hd_controller *c,

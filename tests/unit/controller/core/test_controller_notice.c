@@ -114,7 +114,7 @@ static void test_too_late_is_dropped(void **state) {
 	assert_false(had_grant(&s, 1, 1));
 	assert_true(had_grant(&s, 2, 1));
 	assert_int_equal(counters(&s.net)->drops_preempted, 1);
-	assert_int_equal(node_of(&s, 1)->job->dropped, 1);
+	assert_int_equal(node_of(&s, 1)->job->ungranted, 1);
 	assert_int_equal(node_of(&s, 1)->job->dropped_for[HD_REASON_PREEMPTED], 1);
 	/* Pulls are not held back: what it does with the model is its own. */
 	say(s.worker[1], net_pull(s.worker[1], 1));

@@ -99,8 +99,12 @@ static void test_who_and_where(void **state) {
 	assert_string_equal(text(table, 0, "state"), "ready");
 	assert_string_equal(text(table, 0, "warning"), "tau_max is below the number of workers");
 	assert_int_equal(count(table, 0, "applied"), 1);
-	assert_int_equal(count(table, 0, "dropped"), 1);
-	assert_int_equal(count(table, 0, "running"), 2);
+	assert_int_equal(count(table, 0, "granted"), 2);
+	assert_int_equal(count(table, 0, "dropped"), 0);
+	assert_int_equal(count(table, 0, "ungranted"), 1);
+	assert_int_equal(count(table, 0, "running"), 1);
+	assert_int_equal(count(table, 0, "pulls_granted"), 1);
+	assert_int_equal(count(table, 0, "pulls_running"), 1);
 	json_decref(table);
 
 	table = show(s.shell, "links", ">ps");
