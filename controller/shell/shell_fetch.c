@@ -348,10 +348,14 @@ static int connect_session(struct shell *s) {
 		.owner = s,
 	};
 	struct hd_addr controller;
+	int code = hd_udp_resolve(s->context->controller, &controller);
 
-	if (hd_udp_resolve(s->context->controller, &controller))
+	if (code < 0)
 		return shell_error(
-			EX_NOHOST, "--controller: '%s': no such address", s->context->controller
+			EX_NOHOST,
+			"--controller: '%s': %s",
+			s->context->controller,
+			hd_udp_resolve_error(code)
 		);
 	if (hd_program_entropy(config.seed) || hd_endpoint_create(&config, &s->endpoint)
 	    || hd_endpoint_connect(s->endpoint, controller, hd_udp_now(), &s->session))

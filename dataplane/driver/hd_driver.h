@@ -100,6 +100,8 @@ void hd_driver_options_from_environment(struct hd_driver_options *options);
 int hd_driver_resolve(const char *text, struct hd_addr *addr);
 /* The same for an address of our own: port 0 is allowed and means any. */
 int hd_driver_resolve_own(const char *text, struct hd_addr *addr);
+/* What an error of either means, in words. */
+const char *hd_driver_resolve_error(int code);
 /* "ADDR:PORT" in digits, at most 22 bytes with the NUL. */
 #define HD_ADDR_TEXT_BYTES 22
 void hd_driver_print_addr(struct hd_addr addr, char text[HD_ADDR_TEXT_BYTES]);

@@ -97,6 +97,10 @@ int hd_driver_resolve_own(const char *text, struct hd_addr *addr) {
 	return 0;
 }
 
+const char *hd_driver_resolve_error(int code) {
+	return hd_udp_resolve_error(code);
+}
+
 void hd_driver_print_addr(struct hd_addr addr, char text[HD_ADDR_TEXT_BYTES]) {
 	(void)snprintf(
 		text,

@@ -235,14 +235,10 @@ static int make_monitor(struct program *program) {
 	const struct hd_driver_config ordinary
 		= {.event = on_event, .woken = on_woken, .owner = program};
 	char error[256];
+	int code = hd_setup_controller(o->common.log, o->common.controller, &config.controller);
 
-	if (hd_driver_resolve(o->common.controller, &config.controller))
-		return hd_log_fail(
-			o->common.log,
-			EX_NOHOST,
-			"--controller: '%s': no such address",
-			o->common.controller
-		);
+	if (code)
+		return code;
 	if (hd_program_entropy(config.seed))
 		return hd_log_fail(o->common.log, EX_OSERR, "no entropy");
 	if (hd_monitor_create(&config, &program->monitor))

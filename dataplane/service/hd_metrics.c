@@ -166,8 +166,7 @@ static int listen_at(struct hd_metrics *metrics, const char *text, const char **
 	struct hd_addr addr;
 	struct sockaddr_in name = {.sin_family = AF_INET};
 	socklen_t bytes = sizeof name;
-	int fd, on = 1;
-
+	int fd, on = 1, code;
 	char local[32];
 
 	*what = "a port, or an address with one: [ADDR:]PORT";
@@ -177,8 +176,11 @@ static int listen_at(struct hd_metrics *metrics, const char *text, const char **
 		(void)snprintf(local, sizeof local, "127.0.0.1:%s", text);
 		text = local;
 	}
-	if (hd_driver_resolve_own(text, &addr))
-		return -EINVAL;
+	code = hd_driver_resolve_own(text, &addr);
+	if (code < 0) {
+		*what = code == -EINVAL ? *what : hd_driver_resolve_error(code);
+		return code;
+	}
 	name.sin_port = htons(addr.port);
 	name.sin_addr.s_addr = htonl(addr.ipv4);
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -188,8 +190,7 @@ static int listen_at(struct hd_metrics *metrics, const char *text, const char **
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 	if (bind(fd, (struct sockaddr *)&name, sizeof name) || listen(fd, BACKLOG)
 	    || getsockname(fd, (struct sockaddr *)&name, &bytes)) {
-		int code = -errno;
-
+		code = -errno;
 		close(fd);
 		return code;
 	}

@@ -113,10 +113,11 @@ static int open_driver(
 	struct hd_driver **driver
 ) {
 	char error[256];
+	int code = hd_driver_resolve_own(listen, &config->bind);
 
-	if (hd_driver_resolve_own(listen, &config->bind))
+	if (code < 0)
 		return hd_log_fail(
-			log, EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", listen
+			log, EX_USAGE, "--listen: '%s': %s", listen, hd_driver_resolve_error(code)
 		);
 	if (hd_driver_open(config, driver, error, sizeof error) == 0)
 		return 0;
@@ -221,9 +222,13 @@ int hd_setup_signals(struct hd_log *log, struct hd_driver *driver) {
 }
 
 int hd_setup_controller(struct hd_log *log, const char *text, struct hd_addr *controller) {
-	if (hd_driver_resolve(text, controller) == 0)
+	int code = hd_driver_resolve(text, controller);
+
+	if (code == 0)
 		return 0;
-	return hd_log_fail(log, EX_NOHOST, "--controller: '%s' (an address, with :port)", text);
+	return hd_log_fail(
+		log, EX_NOHOST, "--controller: '%s': %s", text, hd_driver_resolve_error(code)
+	);
 }
 
 int hd_setup_run(struct hd_log *log, struct hd_driver *driver, struct hd_node node) {

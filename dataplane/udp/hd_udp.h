@@ -69,5 +69,7 @@ struct hd_udp_memory hd_udp_memory(const struct hd_udp *udp);
 int hd_udp_resolve(const char *text, struct hd_addr *addr);
 /* The same with a time of the caller's. */
 int hd_udp_resolve_within(const char *text, int timeout_ms, struct hd_addr *addr);
+/* What an error of hd_udp_resolve() means, in words. */
+const char *hd_udp_resolve_error(int code);
 
 #endif

@@ -19,6 +19,8 @@
 #include <time.h>
 
 #define HOST_BYTES 256
+#define DIGITS_OF(number) DIGITS(number)
+#define DIGITS(number) #number
 
 static atomic_uint asking; // threads, also those that were left behind
 
@@ -195,4 +197,20 @@ int hd_udp_resolve_within(const char *text, int timeout_ms, struct hd_addr *addr
 
 int hd_udp_resolve(const char *text, struct hd_addr *addr) {
 	return hd_udp_resolve_within(text, HD_RESOLVE_MS, addr);
+}
+
+const char *hd_udp_resolve_error(int code) {
+	switch (code) {
+	case -EINVAL:
+		return "not an IPv4 address or host name, with :PORT if wanted";
+	case -EHOSTUNREACH:
+		return "no address is known for this name";
+	case -ETIMEDOUT:
+		return "the name server did not answer in " DIGITS_OF(HD_RESOLVE_MS) " ms";
+	case -EAGAIN:
+		return DIGITS_OF(HD_RESOLVERS_MAX
+		) " names wait for the name server already, or no thread is to be had";
+	default:
+		return code == -ENOMEM ? "no memory" : "unknown error";
+	}
 }

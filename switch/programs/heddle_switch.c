@@ -381,14 +381,13 @@ static int load_static(struct program *program) {
 
 static int read_self(const struct options *o, struct hd_switch_self *self) {
 	struct hd_addr address;
+	int code = hd_driver_resolve_own(o->service_address, &address);
+	const char *words = hd_driver_resolve_error(code < 0 ? code : -EINVAL);
 
 	*self = (struct hd_switch_self){.udp_port = HD_SWITCH_UDP_PORT};
-	if (hd_driver_resolve_own(o->service_address, &address) || address.ipv4 == 0)
+	if (code < 0 || address.ipv4 == 0)
 		return hd_log_fail(
-			o->common.log,
-			EX_USAGE,
-			"--service: '%s' (an IPv4 address)",
-			o->service_address
+			o->common.log, EX_USAGE, "--service: '%s': %s", o->service_address, words
 		);
 	self->ipv4 = address.ipv4;
 	if (o->mac && hd_static_mac(o->mac, self->mac) < 0)

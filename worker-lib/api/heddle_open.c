@@ -51,7 +51,7 @@ static int resolve(const char *text, const char *what, struct hd_addr *addr) {
 		return 0;
 	rc = hd_driver_resolve(text, addr);
 	if (rc < 0)
-		return heddle_fail(rc, "%s: '%.128s': %s", what, text, heddle_strerror(rc));
+		return heddle_fail(rc, "%s: '%.128s': %s", what, text, hd_driver_resolve_error(rc));
 	return 0;
 }
 

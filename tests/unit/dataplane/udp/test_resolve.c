@@ -88,6 +88,24 @@ static void test_silent_resolver(void **state) {
 	assert_int_equal(atomic_load(&answered), before + 1);
 }
 
+/* What a user reads: a name server that says nothing is not a name that does not exist. */
+static void test_words(void **state) {
+	static const struct {
+		int code;
+		const char *words;
+	} rows[] = {
+		{-EINVAL, "not an IPv4 address or host name"},
+		{-EHOSTUNREACH, "no address is known"},
+		{-ETIMEDOUT, "the name server did not answer in 5000 ms"},
+		{-EAGAIN, "8 names wait for the name server already"},
+		{-ENOMEM, "no memory"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		assert_non_null(strstr(hd_udp_resolve_error(rows[i].code), rows[i].words));
+}
+
 /* Who asks again and again piles up no threads; when they have ended, one may ask again. */
 static void test_threads_that_wait(void **state) {
 	unsigned before = atomic_load(&answered);
@@ -114,6 +132,7 @@ int main(void) {
 		cmocka_unit_test(test_digits_ask_nobody),
 		cmocka_unit_test(test_name),
 		cmocka_unit_test(test_silent_resolver),
+		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_threads_that_wait),
 	};
 
