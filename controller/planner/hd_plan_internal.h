@@ -136,7 +136,17 @@ int hd_plan_open_jobs(struct hd_plan *plan);
 void hd_plan_evaluate(struct hd_plan *plan, uint32_t item);
 /* The sum of changes on the item's path, + 1. */
 uint64_t hd_plan_stamp(const struct hd_plan *plan, uint32_t item);
-/* By finish, version, id; both evaluated or bounded below. */
+/* Whether x goes before y where nothing else tells them apart. Inside a job the older version does: it narrows the
+ * spread of the delays. Each job counts versions of its own, so those of two jobs say nothing; and positions that
+ * another job takes make no update staler. Between jobs the one that waited longer goes first. */
+static inline bool hd_plan_tie(const struct hd_plan_item *x, const struct hd_plan_item *y) {
+	if (x->job == y->job && x->version != y->version)
+		return x->version < y->version;
+	if (x->job != y->job && x->waited != y->waited)
+		return x->waited > y->waited;
+	return x->id < y->id;
+}
+/* By finish, then hd_plan_tie; both evaluated or bounded below. */
 bool hd_plan_before(const struct hd_plan *plan, uint32_t a, uint32_t b);
 /* Aged items first, by their wait; then hd_plan_before. */
 bool hd_plan_goes_before(const struct hd_plan *plan, uint32_t a, uint32_t b);

@@ -44,9 +44,7 @@ bool hd_plan_before(const struct hd_plan *plan, uint32_t a, uint32_t b) {
 	const struct hd_plan_item *x = &plan->in->items[a], *y = &plan->in->items[b];
 	const double left = plan->states[a].key, right = plan->states[b].key;
 
-	if (left != right)
-		return left < right;
-	return x->version != y->version ? x->version < y->version : x->id < y->id;
+	return left != right ? left < right : hd_plan_tie(x, y);
 }
 
 bool hd_plan_goes_before(const struct hd_plan *plan, uint32_t a, uint32_t b) {
@@ -56,9 +54,7 @@ bool hd_plan_goes_before(const struct hd_plan *plan, uint32_t a, uint32_t b) {
 		return plan->states[a].aged;
 	if (!plan->states[a].aged)
 		return hd_plan_before(plan, a, b);
-	if (x->waited != y->waited)
-		return x->waited > y->waited;
-	return x->version != y->version ? x->version < y->version : x->id < y->id;
+	return x->waited != y->waited ? x->waited > y->waited : hd_plan_tie(x, y);
 }
 
 int64_t hd_plan_deadline(const struct hd_plan *plan, uint32_t item) {

@@ -40,15 +40,11 @@ static int make_room(struct hd_pool *pool, uint32_t count) {
 	return 0;
 }
 
-static bool tie_before(const struct hd_plan *plan, uint32_t a, uint32_t b) {
-	const struct hd_plan_item *x = &plan->in->items[a], *y = &plan->in->items[b];
-
-	return x->version != y->version ? x->version < y->version : x->id < y->id;
-}
-
 static bool
 run_before(const struct hd_plan *plan, const struct hd_pool_run *a, const struct hd_pool_run *b) {
-	return a->amount != b->amount ? a->amount < b->amount : tie_before(plan, a->item, b->item);
+	return a->amount != b->amount ?
+		a->amount < b->amount :
+		hd_plan_tie(&plan->in->items[a->item], &plan->in->items[b->item]);
 }
 
 static void

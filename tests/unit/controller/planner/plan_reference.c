@@ -35,7 +35,7 @@ struct reference {
 
 struct order {
 	double finish;
-	uint64_t version, id;
+	const struct hd_plan_item *item;
 };
 
 /* Nearest double with 36 significant bits: what differs by rounding only is equal. */
@@ -46,10 +46,19 @@ static double rounded(double value) {
 	return isfinite(value) ? ldexp(rint(ldexp(mantissa, 36)), exponent - 36) : value;
 }
 
+/* Inside a job the older version first, between jobs the one that waited longer; then the id. */
+static bool tie(const struct hd_plan_item *x, const struct hd_plan_item *y) {
+	if (x->job != y->job && x->waited != y->waited)
+		return x->waited > y->waited;
+	if (x->job == y->job && x->version != y->version)
+		return x->version < y->version;
+	return x->id < y->id;
+}
+
 static bool before(struct order a, struct order b) {
 	if (rounded(a.finish) != rounded(b.finish))
 		return rounded(a.finish) < rounded(b.finish);
-	return a.version != b.version ? a.version < b.version : a.id < b.id;
+	return tie(a.item, b.item);
 }
 
 static double residual(const struct reference *r, uint32_t link, double at) {
@@ -153,7 +162,7 @@ static double finish_of(struct reference *r, const struct hd_plan_item *item) {
 static struct order order_of(struct reference *r, uint32_t i) {
 	const struct hd_plan_item *item = &r->in->items[i];
 
-	return (struct order){finish_of(r, item), item->version, item->id};
+	return (struct order){finish_of(r, item), item};
 }
 
 /* Of all constant rates on one interval from `from` on, the one that carries `left` first. */
@@ -336,7 +345,7 @@ static bool goes_before(struct reference *r, uint32_t a, uint32_t b) {
 	if (aged(r, a) && x->waited != y->waited)
 		return x->waited > y->waited;
 	if (aged(r, a))
-		return x->version != y->version ? x->version < y->version : x->id < y->id;
+		return tie(x, y);
 	return before(order_of(r, a), order_of(r, b));
 }
 

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who goes first among equals: the written rule for ties between jobs, and between tenants. */
+#include "hd_plan.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define JOBS 2
+
+struct scene {
+	struct hd_plan *plan;
+	struct hd_plan_tenant tenant;
+	struct hd_plan_job jobs[JOBS];
+	struct hd_plan_item items[4];
+	struct hd_plan_input in;
+};
+
+static const double one_link[] = {1};
+
+/* An old job, which counts a million versions, and a young one. Their transfers take equally long. */
+static void scene_init(struct scene *s) {
+	*s = (struct scene){
+		.tenant = {.weight = 1},
+		.jobs
+		= {{.v_init = 1000000, .tau_max = 8, .theta = INFINITY},
+		   {.v_init = 3, .tau_max = 8, .theta = INFINITY}},
+	};
+	assert_int_equal(hd_plan_create(&s->plan), 0);
+	s->in = (struct hd_plan_input){
+		.link_count = 1,
+		.capacity = one_link,
+		.tenant_count = 1,
+		.tenants = &s->tenant,
+		.job_count = JOBS,
+		.jobs = s->jobs,
+		.items = s->items,
+		.ageing_s = INFINITY,
+	};
+}
+
+/* On the newest model of its job but `behind` updates. */
+static struct hd_plan_item *add(struct scene *s, uint32_t job, double waited, uint64_t behind) {
+	struct hd_plan_item *item = &s->items[s->in.item_count++];
+
+	*item = (struct hd_plan_item){
+		.id = s->in.item_count,
+		.job = job,
+		.version = s->jobs[job].v_init - behind,
+		.amount = 1,
+		.waited = waited,
+		.path_count = 1,
+	};
+	return item;
+}
+
+/* The ids in planned order are those of `wanted`, a digit each. */
+static void goes(struct scene *s, const char *wanted) {
+	const struct hd_plan_entry *entries;
+	const char *error = NULL;
+	char order[8] = "";
+	uint32_t count;
+
+	assert_int_equal(hd_plan_run(s->plan, &s->in, &entries, &count, &error), 0);
+	for (uint32_t e = 0; e < count; e++)
+		order[e] = (char)('0' + s->items[entries[e].item].id);
+	assert_string_equal(order, wanted);
+}
+
+/* Whose counter is lower says nothing: who asked first goes first, be it the old job or the young one. */
+static void test_jobs_by_wait(void **state) {
+	struct scene s;
+
+	(void)state;
+	scene_init(&s);
+	add(&s, 1, 1, 0);
+	add(&s, 0, 2, 0);
+	goes(&s, "21");
+	s.items[0].waited = 3;
+	goes(&s, "12");
+	/* Both at once: by id, whichever job's that is. */
+	s.items[0].waited = 2;
+	goes(&s, "12");
+	s.items[0].job = 0;
+	s.items[0].version = s.jobs[0].v_init;
+	s.items[1].job = 1;
+	s.items[1].version = s.jobs[1].v_init;
+	goes(&s, "12");
+	/* Aged ones that waited equally long: the same. */
+	s.in.ageing_s = 1;
+	goes(&s, "12");
+	hd_plan_destroy(s.plan);
+}
+
+/* Inside a job the older version stays first, however long the other waited; each job's first one competes. */
+static void test_versions_inside_a_job(void **state) {
+	struct scene s;
+
+	(void)state;
+	scene_init(&s);
+	add(&s, 0, 9, 0);
+	add(&s, 0, 1, 2);
+	add(&s, 1, 2, 0);
+	goes(&s, "321");
+	s.items[1].waited = 3;
+	goes(&s, "213");
+	hd_plan_destroy(s.plan);
+}
+
+/* What another job's item is told as the runner-up follows the same order. */
+static void test_runner_up(void **state) {
+	const struct hd_plan_entry *entries;
+	const char *error = NULL;
+	uint32_t count;
+	struct scene s;
+
+	(void)state;
+	scene_init(&s);
+	add(&s, 0, 5, 0);
+	add(&s, 0, 4, 0);
+	add(&s, 1, 3, 0);
+	assert_int_equal(hd_plan_run(s.plan, &s.in, &entries, &count, &error), 0);
+	assert_int_equal(entries[0].item, 0);
+	assert_int_equal(entries[0].why.runner_up, 2);
+	hd_plan_destroy(s.plan);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_jobs_by_wait),
+		cmocka_unit_test(test_versions_inside_a_job),
+		cmocka_unit_test(test_runner_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
