@@ -121,6 +121,14 @@ static double score(const struct hd_plan *plan, uint32_t item) {
 		/ plan->in->tenants[tenant].weight;
 }
 
+/* Whether the score of a's tenant is less than that of b's, by more than rounding. */
+static bool owed_less(const struct hd_plan *plan, uint32_t a, uint32_t b) {
+	const struct hd_plan_tenant *tenants = plan->in->tenants;
+	const double x = tenants[tenant_of(plan, a)].weight, y = tenants[tenant_of(plan, b)].weight;
+
+	return score(plan, b) - score(plan, a) > plan->owed_rounding * (1 / x + 1 / y);
+}
+
 struct choice {
 	uint32_t item; /* what goes */
 	uint32_t fastest; /* the least finish of the tenants' first items */
@@ -153,6 +161,21 @@ static int first_of_tenants(struct hd_plan *plan, uint32_t *first) {
 	return 0;
 }
 
+/* Of the tenants' first items the one whose tenant is owed most; of equal scores the one that goes before. */
+static uint32_t most_owed(const struct hd_plan *plan, const uint32_t *first) {
+	uint32_t most = HD_PLAN_NONE, best = HD_PLAN_NONE;
+
+	for (uint32_t t = 0; t < plan->in->tenant_count; t++)
+		if (first[t] != HD_PLAN_NONE
+		    && (most == HD_PLAN_NONE || score(plan, first[t]) > score(plan, most)))
+			most = first[t];
+	/* Against the greatest, not one another: what is equal in turn may not be equal to what began it. */
+	for (uint32_t t = 0; t < plan->in->tenant_count; t++)
+		if (first[t] != HD_PLAN_NONE && !owed_less(plan, first[t], most))
+			take_first(plan, first[t], &best);
+	return best;
+}
+
 /* Each tenant's first item; of these the one whose tenant is owed most. */
 static int choose(struct hd_plan *plan, struct choice *choice) {
 	uint32_t first[HD_JOBS_MAX] = {0};
@@ -160,21 +183,12 @@ static int choose(struct hd_plan *plan, struct choice *choice) {
 	const int rc = first_of_tenants(plan, first);
 	if (rc < 0)
 		return rc;
-	*choice = (struct choice){HD_PLAN_NONE, HD_PLAN_NONE};
-	for (uint32_t t = 0; t < plan->in->tenant_count; t++) {
-		if (first[t] == HD_PLAN_NONE)
-			continue;
-		if (choice->item == HD_PLAN_NONE) {
-			*choice = (struct choice){first[t], first[t]};
-			continue;
-		}
-		if (hd_plan_before(plan, first[t], choice->fastest))
+	*choice = (struct choice){most_owed(plan, first), HD_PLAN_NONE};
+	for (uint32_t t = 0; t < plan->in->tenant_count; t++)
+		if (first[t] != HD_PLAN_NONE
+		    && (choice->fastest == HD_PLAN_NONE
+			|| hd_plan_before(plan, first[t], choice->fastest)))
 			choice->fastest = first[t];
-		const double mine = score(plan, first[t]), best = score(plan, choice->item);
-		if (mine > best
-		    || (mine == best && hd_plan_goes_before(plan, first[t], choice->item)))
-			choice->item = first[t];
-	}
 	return 0;
 }
 

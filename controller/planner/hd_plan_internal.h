@@ -118,6 +118,7 @@ struct hd_plan {
 	struct hd_plan_owner *owners;
 	uint32_t owner_count;
 	double deficit[HD_JOBS_MAX];
+	double owed_rounding; /* what deficits may be off by, in units */
 	uint32_t tenant_pending[HD_JOBS_MAX];
 };
 

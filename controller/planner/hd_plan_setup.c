@@ -140,6 +140,21 @@ static void classify(struct hd_plan *plan) {
 	}
 }
 
+/* What everybody is owed, and by how much that may be off: a deficit has been, or will be, as much as the largest
+ * item or what it is now. */
+static void open_tenants(struct hd_plan *plan) {
+	double most = 0, amount = 0;
+
+	memset(plan->tenant_pending, 0, sizeof plan->tenant_pending);
+	for (uint32_t t = 0; t < plan->in->tenant_count; t++) {
+		plan->deficit[t] = plan->in->tenants[t].deficit;
+		most = fmax(most, fabs(plan->deficit[t]));
+	}
+	for (uint32_t i = 0; i < plan->in->item_count; i++)
+		amount = fmax(amount, plan->in->items[i].amount);
+	plan->owed_rounding = (most + amount) * HD_PLAN_OWED_EQUAL;
+}
+
 /* Lists the classes of each link, and what of a link is too little for all of them. */
 static int list_classes(struct hd_plan *plan) {
 	uint32_t *first = plan->link_first, total = 0;
@@ -222,9 +237,7 @@ int hd_plan_setup(struct hd_plan *plan) {
 	if (rc < 0)
 		return rc;
 	plan->entry_count = 0;
-	memset(plan->tenant_pending, 0, sizeof plan->tenant_pending);
-	for (uint32_t t = 0; t < in->tenant_count; t++)
-		plan->deficit[t] = in->tenants[t].deficit;
+	open_tenants(plan);
 	classify(plan);
 	rank_items(plan);
 	rc = list_classes(plan);

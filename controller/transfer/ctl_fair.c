@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fairness between tenants: what each is owed. */
 #include "ctl_requests.h"
+#include "hd_plan.h"
+
+#include <math.h>
 
 void ctl_tenant_charge(struct hd_controller *c, const struct ctl_transfer *t) {
 	struct ctl_scratch *s = &c->scratch;
@@ -41,20 +44,32 @@ void ctl_tenants_mark(struct hd_controller *c) {
 	}
 }
 
-/* What it would still be owed after so much, by weight. */
-static double owed(const struct ctl_tenant *tenant, double amount) {
-	return (tenant->deficit - amount) / (tenant->weight > 0 ? tenant->weight : 1);
+static double weight_of(const struct ctl_tenant *tenant) {
+	return tenant->weight > 0 ? tenant->weight : 1;
+}
+
+/* Whether x would still be owed more than y after so much, by weight, and not by rounding only (as the planner has it). */
+static bool
+owed_more(const struct ctl_tenant *x, const struct ctl_tenant *y, double amount, double most) {
+	const double rounding = (most + amount) * HD_PLAN_OWED_EQUAL;
+	const double more
+		= (x->deficit - amount) / weight_of(x) - (y->deficit - amount) / weight_of(y);
+
+	return more > rounding * (1 / weight_of(x) + 1 / weight_of(y));
 }
 
 bool ctl_tenant_may_wait(const struct hd_controller *c, const struct ctl_transfer *t) {
 	const struct ctl_tenant *own = t->job->tenant;
 	const double amount = (double)t->bytes;
+	double most = 0;
 
+	for (uint32_t i = 0; i < c->tenant_count; i++)
+		most = fmax(most, fabs(c->tenants[i]->deficit));
 	for (uint32_t i = 0; own && t->direction == HD_PUSH && i < c->tenant_count; i++) {
 		const struct ctl_tenant *other = c->tenants[i];
 
 		if (other != own && c->scratch.tenant_turns[i]
-		    && owed(other, amount) > owed(own, amount))
+		    && owed_more(other, own, amount, most))
 			return true;
 	}
 	return false;

@@ -390,6 +390,19 @@ static double score(const struct reference *r, uint32_t i) {
 	return (r->deficit[t] - r->in->items[i].amount) / r->in->tenants[t].weight;
 }
 
+/* Scores that are equal on paper: deficits are sums of shares, each rounded. */
+static bool same_score(const struct reference *r, uint32_t a, uint32_t b) {
+	double most = 0, amount = 0;
+
+	for (uint32_t t = 0; t < r->in->tenant_count; t++)
+		most = fmax(most, fabs(r->in->tenants[t].deficit));
+	for (uint32_t i = 0; i < r->in->item_count; i++)
+		amount = fmax(amount, r->in->items[i].amount);
+	const double off = ldexp(most + amount, -36);
+	return fabs(score(r, a) - score(r, b)) <= off / r->in->tenants[tenant_of(r, a)].weight
+		+ off / r->in->tenants[tenant_of(r, b)].weight;
+}
+
 static uint32_t pick_of_tenant(struct reference *r, uint32_t tenant) {
 	uint32_t best = NOBODY;
 
@@ -488,18 +501,19 @@ static bool idles(struct reference *r, uint32_t g, uint32_t h) {
 }
 
 static void step(struct reference *r) {
-	uint32_t chosen = NOBODY, fastest = NOBODY;
+	uint32_t chosen = NOBODY, fastest = NOBODY, most = NOBODY, picks[HD_JOBS_MAX];
 
 	for (uint32_t t = 0; t < r->in->tenant_count; t++) {
-		const uint32_t pick = pick_of_tenant(r, t);
+		const uint32_t pick = picks[t] = pick_of_tenant(r, t);
 
-		if (pick == NOBODY)
-			continue;
 		fastest = least_finish(r, fastest, pick, NOBODY);
-		if (chosen == NOBODY || score(r, pick) > score(r, chosen)
-		    || (score(r, pick) == score(r, chosen) && goes_before(r, pick, chosen)))
-			chosen = pick;
+		if (pick != NOBODY && (most == NOBODY || score(r, pick) > score(r, most)))
+			most = pick;
 	}
+	for (uint32_t t = 0; t < r->in->tenant_count; t++)
+		if (picks[t] != NOBODY && same_score(r, picks[t], most)
+		    && (chosen == NOBODY || goes_before(r, picks[t], chosen)))
+			chosen = picks[t];
 	const struct hd_plan_item *item = &r->in->items[chosen];
 	const uint32_t free_choice
 		= item->direction == HD_PLAN_PUSH ? first_push(r, item->job, INT64_MAX) : chosen;

@@ -129,11 +129,112 @@ static void test_runner_up(void **state) {
 	hd_plan_destroy(s.plan);
 }
 
+#define TENANTS_MOST 12
+#define ROUNDS 8
+
+/* On paper all are owed the same again after each round, in which each has one item; so in each round the order decides.
+ * With weights from 1 up a tenant's items are as large as its weight says. */
+static void rounds(struct hd_plan *plan, uint32_t tenants, double amount, bool weighted) {
+	struct hd_plan_tenant tenant[TENANTS_MOST];
+	struct hd_plan_job jobs[TENANTS_MOST];
+	struct hd_plan_item items[TENANTS_MOST * ROUNDS];
+	const struct hd_plan_entry *entries;
+	const char *error = NULL;
+	uint32_t count;
+
+	for (uint32_t t = 0; t < tenants; t++) {
+		/* The last one's are the first in order. */
+		const double weight = weighted ? tenants - t : 1;
+
+		tenant[t] = (struct hd_plan_tenant){.weight = weight};
+		jobs[t] = (struct hd_plan_job){.tenant = t, .tau_max = 99, .theta = INFINITY};
+		for (uint32_t r = 0; r < ROUNDS; r++)
+			items[r * tenants + t] = (struct hd_plan_item){
+				.id = (r + 1) * tenants - t,
+				.job = t,
+				.amount = amount * weight,
+				.path_count = 1,
+			};
+	}
+	const struct hd_plan_input in = {
+		.link_count = 1,
+		.capacity = one_link,
+		.tenant_count = tenants,
+		.tenants = tenant,
+		.job_count = tenants,
+		.jobs = jobs,
+		.item_count = tenants * ROUNDS,
+		.items = items,
+		.ageing_s = INFINITY,
+	};
+	assert_int_equal(hd_plan_run(plan, &in, &entries, &count, &error), 0);
+	assert_int_equal(count, in.item_count);
+	for (uint32_t e = 0; e < count; e++)
+		if (items[entries[e].item].id != e + 1)
+			fail_msg(
+				"%u tenants, amount %g: %lu goes as number %u",
+				tenants,
+				amount,
+				(unsigned long)items[entries[e].item].id,
+				e + 1
+			);
+}
+
+static void test_equal_scores(void **state) {
+	static const double amounts[] = {1, 0.1, 1e-6, 1e7 / 3, 123456789, 6e10};
+	struct hd_plan *plan;
+
+	(void)state;
+	assert_int_equal(hd_plan_create(&plan), 0);
+	for (uint32_t tenants = 2; tenants <= TENANTS_MOST; tenants++)
+		for (size_t a = 0; a < sizeof amounts / sizeof amounts[0]; a++) {
+			rounds(plan, tenants, amounts[a], false);
+			rounds(plan, tenants, amounts[a], true);
+		}
+	hd_plan_destroy(plan);
+}
+
+/* What differs by more is no tie: a few bytes of 60 GB decide against the order. */
+static void test_a_byte_more(void **state) {
+	struct hd_plan_tenant tenant[2] = {{.weight = 1}, {.weight = 1, .deficit = 4}};
+	struct hd_plan_job jobs[2] = {
+		{.tau_max = 8, .theta = INFINITY}, {.tenant = 1, .tau_max = 8, .theta = INFINITY}};
+	struct hd_plan_item items[2]
+		= {{.id = 1, .amount = 6e10, .path_count = 1},
+		   {.id = 2, .job = 1, .amount = 6e10, .path_count = 1}};
+	const struct hd_plan_input in = {
+		.link_count = 1,
+		.capacity = one_link,
+		.tenant_count = 2,
+		.tenants = tenant,
+		.job_count = 2,
+		.jobs = jobs,
+		.item_count = 2,
+		.items = items,
+		.ageing_s = INFINITY,
+	};
+	const struct hd_plan_entry *entries;
+	const char *error = NULL;
+	struct hd_plan *plan;
+	uint32_t count;
+
+	(void)state;
+	assert_int_equal(hd_plan_create(&plan), 0);
+	assert_int_equal(hd_plan_run(plan, &in, &entries, &count, &error), 0);
+	assert_int_equal(entries[0].item, 1);
+	tenant[1].deficit = 0;
+	assert_int_equal(hd_plan_run(plan, &in, &entries, &count, &error), 0);
+	assert_int_equal(entries[0].item, 0);
+	hd_plan_destroy(plan);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_jobs_by_wait),
 		cmocka_unit_test(test_versions_inside_a_job),
 		cmocka_unit_test(test_runner_up),
+		cmocka_unit_test(test_equal_scores),
+		cmocka_unit_test(test_a_byte_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,6 +137,26 @@ static void test_charge(void **state) {
 	free(s);
 }
 
+/* Shares of what was granted are rounded: on paper each is owed nothing again when all had as much. Nobody waits for
+ * the last bit of a sum. */
+static void test_rounding(void **state) {
+	struct scene *s = scene_new();
+
+	(void)state;
+	for (uint32_t bytes = 1; bytes <= 300; bytes++) {
+		for (uint32_t i = TENANTS; i-- > 0;) {
+			const struct ctl_transfer t = {.job = &s->job[i], .bytes = bytes};
+
+			ctl_tenants_mark(&s->c);
+			ctl_tenant_charge(&s->c, &t);
+		}
+		assert_false(waits(s));
+	}
+	s->tenant[0].deficit -= 0.001; /* more than that is owed */
+	assert_true(waits(s));
+	free(s);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_more_is_owed),
@@ -144,6 +164,7 @@ int main(void) {
 		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_who_does_not_wait),
 		cmocka_unit_test(test_charge),
+		cmocka_unit_test(test_rounding),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
