@@ -16,6 +16,8 @@
 
 #define HD_PLAN_PATH_MAX 8
 #define HD_PLAN_NONE UINT32_MAX
+/* The share_min of the controller, and of a problem that says none. */
+#define HD_PLAN_SHARE_MIN 0.5
 
 /* A capacity that is already promised: [start, end) on one link at `rate`. */
 struct hd_plan_busy {

@@ -364,16 +364,12 @@ static int number_ids(const struct hd_problem_reader *reader) {
 		s->ids[i].value = all[i].id;
 	}
 	for (size_t i = 1; rc == 0 && i < count; i++) {
+		const size_t a = all[i - 1].index, b = all[i].index;
 		char field[64];
 
 		if (compare_ids(&all[i - 1], &all[i]) != 0)
 			continue;
-		(void)snprintf(
-			field,
-			sizeof field,
-			"updates[%zu].id",
-			all[i].index > all[i - 1].index ? all[i].index : all[i - 1].index
-		);
+		(void)snprintf(field, sizeof field, "updates[%zu].id", a > b ? a : b);
 		rc = hd_json_fail(&reader->json, field, "another update has it too");
 	}
 	free(all);
@@ -411,6 +407,7 @@ static int read_root(const struct hd_problem_reader *reader) {
 		   "theta",
 		   "server_free",
 		   "ageing",
+		   "share_min",
 		   "jobs",
 		   "tenants",
 		   "busy",
@@ -424,6 +421,7 @@ static int read_root(const struct hd_problem_reader *reader) {
 		{"ageing",
 		 {.most = SECONDS_MAX, .fallback = INFINITY, .infinite = true},
 		 &s->input.ageing_s},
+		{"share_min", {.most = 1, .fallback = HD_PLAN_SHARE_MIN}, &s->input.share_min},
 	};
 	int rc = hd_json_known(&root, keys);
 

@@ -121,7 +121,7 @@ int ctl_pass_input(struct hd_controller *c) {
 		.item_count = count,
 		.items = s->items,
 		.ageing_s = ageing_s(c),
-		.share_min = CTL_SHARE_MIN,
+		.share_min = HD_PLAN_SHARE_MIN,
 	};
 	return 0;
 }

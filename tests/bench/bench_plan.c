@@ -253,7 +253,7 @@ static double measure(struct hd_plan *plan, const struct hd_plan_input *in, uint
 
 static const uint32_t counts[] = {100, 300, 1000, 3000, 10000};
 #define COUNTS (sizeof counts / sizeof counts[0])
-static const double shares[] = {0, 0.5};
+static const double shares[] = {0, HD_PLAN_SHARE_MIN};
 
 struct row {
 	double ms[COUNTS];

@@ -13,7 +13,6 @@
 #define CTL_DROPS_KEPT 256
 #define CTL_PASSAGES_KEPT 8 /* rounds of a job through slots, for what others had beside them */
 #define CTL_PAST_KEPT 1024 /* ended transfers remembered for the estimate's "beside" */
-#define CTL_SHARE_MIN 0.5 /* least share of a path's capacity to start on: see hd_plan.h */
 #define CTL_SAMPLE_GRANTED 0.9 /* of the granted rate: below, the network was the limit ... */
 #define CTL_SAMPLE_PACED 1.15 /* ... and above, its own pacing; between, partly */
 #define CTL_SAMPLE_PROBE 1.25 /* a sender paces at most at so many times its grant */
