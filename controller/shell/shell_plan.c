@@ -429,9 +429,7 @@ static int plan_task(
 		found.count = HD_ELASTIC_WAYS;
 		(void)hd_elastic_scan_all(desk, plans);
 		if (task->pace.sync == HD_ELASTIC_SYNC_FULL
-		    && !hd_elastic_closed(
-			    &task->model, task->epsilon, task->iterations_max, &closed
-		    ))
+		    && !hd_elastic_closed_in_time(task, &closed))
 			found.closed = &closed;
 	}
 	free(desk);

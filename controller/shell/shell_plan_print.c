@@ -166,10 +166,13 @@ void shell_plan_print(const struct shell_plan *f) {
 	}
 	if (f->closed)
 		(void
-		)printf("\nworker-steps alone, closed form: %.0f workers for %u steps (J~ = %.6g)\n",
+		)printf("\nworker-steps alone, closed form: %.0f workers for %u steps (J~ = %.6g%s)\n",
 			f->closed->n,
 			f->closed->iterations,
-			f->closed->stationary);
+			f->closed->stationary,
+			f->closed->iterations < floor(f->closed->stationary) ?
+				", more than there is room for" :
+				"");
 	if (best)
 		print_words(f, best);
 	else

@@ -8,6 +8,8 @@
 /* Bounds are met to this share: sums of doubles are not exact. */
 #define SLACK 1e-9
 #define RAISES_MAX 64 /* of a bid on a staircase */
+#define CLOSED_ROUNDS_MAX                                                                          \
+	100000 /* far beyond what it takes: beside no solution J comes down one by one */
 
 double hd_elastic_pace_s(const struct hd_elastic_pace *pace, uint32_t n) {
 	const uint32_t last = pace->count - 1;
@@ -304,4 +306,30 @@ int hd_elastic_closed(
 	closed->iterations = (uint32_t)best;
 	closed->n = fmax(1, ceil(workers_for(model, epsilon, best) * (1 - 1e-12)));
 	return 0;
+}
+
+/* Fewer steps need more workers, whose steps are slower: from above, J comes down to the most that are in time. */
+int hd_elastic_closed_in_time(
+	const struct hd_elastic_task *task,
+	struct hd_elastic_closed *closed
+) {
+	uint32_t most = task->iterations_max;
+
+	for (int i = 0; i < CLOSED_ROUNDS_MAX; i++) {
+		struct hd_elastic_closed found;
+		double room;
+
+		if (hd_elastic_closed(&task->model, task->epsilon, most, &found))
+			return -ERANGE;
+		room = task->deadline_s * (1 + SLACK)
+			/ hd_elastic_pace_s(&task->pace, (uint32_t)fmin(found.n, UINT32_MAX));
+		if (found.iterations <= room) {
+			*closed = found;
+			return 0;
+		}
+		if (room < 1)
+			return -ERANGE;
+		most = (uint32_t)room;
+	}
+	return -ERANGE;
 }

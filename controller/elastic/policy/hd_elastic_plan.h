@@ -145,6 +145,10 @@ int hd_elastic_closed(
 	uint32_t most,
 	struct hd_elastic_closed *closed
 );
+/* The same for a task: `most` is what its deadline has room for, each step at the pace of the workers that come out
+ * (R(n) must not fall with n: else J may be less than there is time for), and no more than iterations_max. -ERANGE:
+ * no number of workers is in time. */
+int hd_elastic_closed_in_time(const struct hd_elastic_task *task, struct hd_elastic_closed *closed);
 
 /* --- hd_elastic_scan.c --- */
 /* Keeps the cheaper of two plans, or of two that fail the one that comes closer. */

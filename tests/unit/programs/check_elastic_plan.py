@@ -61,6 +61,14 @@ def plans():
     near(hours["rows"][1]["bid"], 0.6)
     bids = table("plan", *EVEN, *GOAL, "n=8", "n_high=4", "iterations=1000", "bid=0.9", "bid_low=0.5")
     check(bids["rows"][1]["policy"] == "two-bid" and bids["rows"][1]["feasible"], "given bids")
+    # The closed form keeps the deadline, too.
+    plain = ["a=2.3", "b=0.02", "beta=0.995", "step_s=1", "price=1", "epsilon=0.6"]
+    for deadline, workers, steps in (1000, 10, 485), (400, 12, 400), (280, 87, 280):
+        document = table("plan", *plain, f"deadline={deadline}", code=65 if workers > 64 else 0)
+        check((document["closed_workers"], document["closed_iterations"]) == (workers, steps), document)
+    check(table("plan", *plain, "deadline=200", code=65)["closed_workers"] is None, "no closed form in 200 s")
+    check("12 workers for 400 steps (J~ = 485.318, more than there is room for)" in
+          elastic("plan", *plain, "deadline=400").stdout, "the closed form in words")
     text = elastic("plan", *EVEN, *GOAL).stdout
     check("wanted: error <= 0.8 in 2000 s" in text and "least money" in text, text)
 

@@ -182,6 +182,56 @@ static void set_plain(double epsilon, double deadline_s) {
 	hd_elastic_desk_init(desk, &task);
 }
 
+/* The fewest workers that J steps need, one by one; 0: more than 10,000. */
+static uint32_t workers_for(uint32_t steps) {
+	uint32_t n = 1;
+
+	while (n <= 10000 && hd_elastic_error(&task.model, 1.0 / n, steps) > task.epsilon)
+		n++;
+	return n <= 10000 ? n : 0;
+}
+
+static bool in_time(uint32_t steps) {
+	const uint32_t n = workers_for(steps);
+
+	return n > 0 && steps * hd_elastic_pace_s(&task.pace, n) <= task.deadline_s;
+}
+
+/* With a deadline: the most steps up to J* that are in time at the pace of the workers that they need. */
+static void test_closed_in_time(void **state) {
+	struct hd_elastic_closed closed;
+
+	set_plain(0.6, 400);
+	assert_int_equal(hd_elastic_closed_in_time(&task, &closed), 0);
+	assert_int_equal(closed.iterations, 400);
+	near(closed.n, 12, 0);
+	near(closed.stationary, 485.3184169, 5e-7);
+	set_plain(0.6, 485);
+	assert_int_equal(hd_elastic_closed_in_time(&task, &closed), 0);
+	assert_int_equal(closed.iterations, 485);
+	near(closed.n, 10, 0);
+	set_plain(0.6, 200);
+	assert_int_equal(hd_elastic_closed_in_time(&task, &closed), -ERANGE);
+	task.deadline_s = 0.5;
+	assert_int_equal(hd_elastic_closed_in_time(&task, &closed), -ERANGE);
+	/* Steps that get slower with the workers, or are half as long. */
+	for (int i = 0; i < 40; i++) {
+		uint32_t j = 485;
+
+		set_plain(0.6, 140 + 15 * i);
+		task.pace = (struct hd_elastic_pace
+		){.count = 2, .n = {1, 21}, .step_s = {0.5 + i % 3 * 0.25, 1 + i % 3 * 0.25}};
+		while (j > 0 && !in_time(j))
+			j--;
+		if (hd_elastic_closed_in_time(&task, &closed)) {
+			assert_int_equal(j, 0);
+			continue;
+		}
+		assert_int_equal(closed.iterations, j);
+		near(closed.n, workers_for(j), 0);
+	}
+}
+
 static void test_scan(void **state) {
 	static const struct {
 		double epsilon, deadline_s;
@@ -417,6 +467,7 @@ int main(void) {
 		cmocka_unit_test(test_market_played),
 		cmocka_unit_test(test_clamps),
 		cmocka_unit_test(test_closed),
+		cmocka_unit_test(test_closed_in_time),
 		cmocka_unit_test(test_scan),
 		cmocka_unit_test(test_scan_is_exhaustive),
 		cmocka_unit_test(test_two_bids_search),
