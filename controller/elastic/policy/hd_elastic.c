@@ -30,6 +30,9 @@ enum common_key {
 	KEY_BASE,
 	KEY_SCALE,
 	KEY_SCALE_MAX,
+	KEY_SCALE_EVERY,
+	KEY_SCALE_FACTOR,
+	KEY_SCALE_TO,
 	KEY_SYNC,
 	KEY_TAU,
 	KEY_NOTICE,
@@ -38,10 +41,14 @@ enum common_key {
 };
 
 static const char *check_scale(const char *text) {
-	return strcmp(text, "none") == 0 || strcmp(text, "linear") == 0 ? NULL : "none or linear";
+	enum hd_elastic_rate_rule rule;
+
+	return hd_elastic_scale_find(text, &rule) ? NULL :
+						    "none, linear, growing, falling or falling-to";
 }
 
 #define MOST HD_WORKERS_MAX
+#define STEPS .least = 1, .most = HD_ELASTIC_ITERATIONS_MAX
 static const struct hd_elastic_key common_keys[] = {
 	[KEY_N_MIN]
 	= {"n_min", "the target's least", .least = 1, .most = MOST, .fallback = 1, .whole = true},
@@ -54,10 +61,16 @@ static const struct hd_elastic_key common_keys[] = {
 	   .whole = true},
 	[KEY_SCALE]
 	= {"scale",
-	   "factor on updates: none, or linear (workers / base)",
+	   "factor on updates: none, linear (workers / base), or by the steps: growing, falling, falling-to",
 	   .text = true,
 	   .check = check_scale},
 	[KEY_SCALE_MAX] = {"scale_max", "its most", .least = 1e-3, .most = 1e3, .fallback = 8},
+	[KEY_SCALE_EVERY]
+	= {"scale_every", "steps between its changes", STEPS, .fallback = 1000, .whole = true},
+	[KEY_SCALE_FACTOR]
+	= {"scale_factor", "of growing, each time", .least = 1, .most = 10, .fallback = 1.2},
+	[KEY_SCALE_TO]
+	= {"scale_to", "of falling-to, in the end", .least = 1e-6, .most = 1, .fallback = 0.1},
 	[KEY_SYNC] = {"sync", "N of N-sync as a share of the workers (0: the job's N)", .most = 1},
 	[KEY_TAU] = {"tau", "tau_max for each worker (0: the job's tau_max)", .most = 1000},
 	[KEY_NOTICE]
@@ -79,15 +92,6 @@ const struct hd_elastic_policy *hd_elastic_policy(size_t index) {
 
 const struct hd_elastic_key *hd_elastic_common_key(size_t index) {
 	return index < KEY_COUNT ? &common_keys[index] : NULL;
-}
-
-void hd_elastic_init(struct hd_elastic *e) {
-	memset(e, 0, sizeof *e);
-	e->changed_at = -1;
-	e->last = -1;
-	e->price = -1;
-	e->common = (struct hd_elastic_common
-	){.n_min = 1, .n_max = MOST, .scale_max = 8, .notice_s = 5};
 }
 
 /* --- words --- */
@@ -157,6 +161,7 @@ static size_t key_find(const struct hd_elastic_key *keys, const char *name) {
 
 static int take_common(struct taking *t, size_t index, const char *text) {
 	const struct hd_elastic_key *key = &common_keys[index];
+	enum hd_elastic_rate_rule rule = HD_ELASTIC_RATE_FIXED;
 	char word[HD_ELASTIC_TEXT_BYTES];
 
 	t->next.common_given |= UINT32_C(1) << index;
@@ -164,7 +169,8 @@ static int take_common(struct taking *t, size_t index, const char *text) {
 		return take_number(t, key, text, &t->common[index]);
 	if (take_text(t, key, text, word) < 0)
 		return -EINVAL;
-	t->common[index] = strcmp(word, "linear") == 0;
+	(void)hd_elastic_scale_find(word, &rule);
+	t->common[index] = rule;
 	return 0;
 }
 
@@ -290,8 +296,11 @@ static void common_out(const struct hd_elastic *e, double *value) {
 	value[KEY_N_MIN] = c->n_min;
 	value[KEY_N_MAX] = c->n_max;
 	value[KEY_BASE] = c->base;
-	value[KEY_SCALE] = c->linear;
+	value[KEY_SCALE] = c->scale;
 	value[KEY_SCALE_MAX] = c->scale_max;
+	value[KEY_SCALE_EVERY] = c->scale_every;
+	value[KEY_SCALE_FACTOR] = c->scale_factor;
+	value[KEY_SCALE_TO] = c->scale_to;
 	value[KEY_SYNC] = c->sync;
 	value[KEY_TAU] = c->tau;
 	value[KEY_NOTICE] = c->notice_s;
@@ -303,13 +312,26 @@ static void common_in(struct hd_elastic *e, const double *value) {
 		.n_min = (uint32_t)value[KEY_N_MIN],
 		.n_max = (uint32_t)value[KEY_N_MAX],
 		.base = value[KEY_BASE],
-		.linear = value[KEY_SCALE] > 0,
+		.scale = (enum hd_elastic_rate_rule)value[KEY_SCALE],
 		.scale_max = value[KEY_SCALE_MAX],
+		.scale_every = (uint32_t)value[KEY_SCALE_EVERY],
+		.scale_factor = value[KEY_SCALE_FACTOR],
+		.scale_to = value[KEY_SCALE_TO],
 		.sync = value[KEY_SYNC],
 		.tau = value[KEY_TAU],
 		.notice_s = value[KEY_NOTICE],
 		.interval_s = value[KEY_INTERVAL],
 	};
+}
+
+void hd_elastic_init(struct hd_elastic *e) {
+	double value[KEY_COUNT];
+
+	memset(e, 0, sizeof *e);
+	for (size_t i = 0; i < KEY_COUNT; i++)
+		value[i] = common_keys[i].fallback;
+	common_in(e, value);
+	e->changed_at = e->last = e->price = -1;
 }
 
 static int check_whole(struct taking *t) {
@@ -399,7 +421,7 @@ size_t hd_elastic_words(const struct hd_elastic *e, char *words, size_t bytes) {
 					bytes,
 					used,
 					"scale",
-					common[i] > 0 ? "linear" : "none"
+					hd_elastic_scale_name(e->common.scale)
 				) :
 				put_value(words, bytes, used, common_keys[i].name, common[i]);
 	words[used] = '\0';
@@ -502,28 +524,4 @@ uint32_t hd_elastic_decide(struct hd_elastic *e, double now, bool *changed) {
 	e->changed_at = now;
 	*changed = true;
 	return e->target;
-}
-
-static uint32_t share_of(double factor, uint32_t workers, uint32_t most) {
-	double x = ceil(factor * workers - 1e-9);
-
-	return x < 1 ? 1 : x > most ? most : (uint32_t)x;
-}
-
-struct hd_elastic_shape
-hd_elastic_shape(const struct hd_elastic *e, const struct hd_elastic_job *job, uint32_t workers) {
-	struct hd_elastic_shape shape = {0};
-	const struct hd_elastic_common *c = &e->common;
-
-	if (!e->policy || e->target == 0)
-		return shape;
-	workers = workers > e->target ? e->target : workers;
-	workers = workers < 1 ? 1 : workers;
-	if (c->sync > 0 && job->counts)
-		shape.sync_count = share_of(c->sync, workers, workers);
-	if (c->tau > 0 && job->bounds && job->tau_max > 0)
-		shape.tau_max = share_of(c->tau, workers, job->tau_max);
-	if (c->linear && c->base > 0)
-		shape.scale = (float)fmin(workers / c->base, c->scale_max);
-	return shape;
 }

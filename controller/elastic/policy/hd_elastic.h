@@ -15,6 +15,7 @@
 #ifndef HD_ELASTIC_H
 #define HD_ELASTIC_H
 
+#include "hd_elastic_bound.h"
 #include "hd_limits.h"
 #include "hd_types.h"
 
@@ -42,8 +43,11 @@ struct hd_elastic_observation {
 struct hd_elastic_common {
 	uint32_t n_min, n_max; /* the target's limits */
 	double base; /* workers that the job's rate was chosen for; 0: the first target */
-	bool linear; /* scale = workers / base */
+	enum hd_elastic_rate_rule
+		scale; /* FIXED: the job's; LINEAR: workers / base; else by the steps, from 1 */
 	double scale_max; /* of that */
+	uint32_t scale_every; /* steps */
+	double scale_factor, scale_to; /* of GROWING; of TO */
 	double sync; /* N of N-sync is this share of the workers; 0: the job's N */
 	double tau; /* tau_max is this many for each worker; 0: the job's */
 	double notice_s; /* that a worker above the target gets */

@@ -9,6 +9,10 @@
 __attribute__((format(printf, 3, 4))) void
 hd_elastic_say(struct hd_elastic_decision *out, uint32_t target, const char *format, ...);
 
+/* hd_elastic_shape.c: the words of `scale`. False: no such one. */
+const char *hd_elastic_scale_name(enum hd_elastic_rate_rule rule);
+bool hd_elastic_scale_find(const char *name, enum hd_elastic_rate_rule *rule);
+
 /* hd_elastic_basic.c */
 extern const struct hd_elastic_policy hd_elastic_fixed, hd_elastic_manual, hd_elastic_growth,
 	hd_elastic_budget;

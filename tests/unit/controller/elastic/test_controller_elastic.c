@@ -344,10 +344,37 @@ static void test_next_life(void **state) {
 	net_close(&s.net);
 }
 
+/* The scale falls with the reported steps: each fall is a change that all hear, the server too. */
+static void test_scale_falls(void **state) {
+	uint64_t before;
+	struct stage s;
+
+	stage_open(&s);
+	set(&s, "policy=manual n=4 scale=falling scale_every=10");
+	net_run(&s.net, 50 * HD_MS);
+	assert_float_equal(agreed(&s, 0xf).scale, 1, 0);
+	before = agreed(&s, 0xf).change;
+	report_all(&s, 8, 2);
+	net_run(&s.net, 50 * HD_MS);
+	assert_true(
+		agreed(&s, 0xf).change == before
+	); /* the ninth step comes: nothing new to say */
+	report_all(&s, 9, 2);
+	net_run(&s.net, 50 * HD_MS);
+	assert_float_equal(agreed(&s, 0xf).scale, 0.5, 0);
+	assert_true(agreed(&s, 0xf).change > before);
+	report_all(&s, 29, 2);
+	net_run(&s.net, 50 * HD_MS);
+	assert_float_equal(agreed(&s, 0xf).scale, 0.25, 0);
+	assert_int_equal(agreed(&s, 0xf).target, 4);
+	net_close(&s.net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_manual),
+		cmocka_unit_test(test_scale_falls),
 		cmocka_unit_test(test_counts_who_leaves),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_growth),
