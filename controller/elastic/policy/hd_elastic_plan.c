@@ -229,7 +229,10 @@ int hd_elastic_two_bid(
 	gamma = n_high < n ? (few - needed) / (few - many) : 1;
 	gamma = gamma < 0 ? 0 : gamma > 1 ? 1 : gamma;
 	step_s = gamma * desk->step_s[n] + (1 - gamma) * desk->step_s[n_high];
-	return place_bids(desk, iterations * step_s / task->deadline_s, gamma, plan);
+	(void)place_bids(desk, iterations * step_s / task->deadline_s, gamma, plan);
+	if (task->price->kind == HD_ELASTIC_PRICE_TRACE)
+		hd_elastic_stairs(desk, n, n_high, iterations, plan);
+	return plan->fails == HD_ELASTIC_FAILS_NONE ? 0 : -ERANGE;
 }
 
 int hd_elastic_preemptible(

@@ -80,7 +80,7 @@ static double height(const struct hd_elastic_plan *plan) {
 	return 1e100 * (1 + plan->reached / plan->allowed);
 }
 
-/* The best J for n and n_high: from the fewest steps of n to those of n_high, between which the cost has
+/* The best J for n and n_high. On a trace that of the best bids; else from the fewest steps of n to those of n_high, between which the cost has
  * one valley (tests compare with every J). Golden section over whole numbers. */
 static void two_bid_for(
 	const struct hd_elastic_desk *desk,
@@ -92,6 +92,10 @@ static void two_bid_for(
 	struct hd_elastic_plan one, two;
 	uint32_t low, high;
 
+	if (task->price->kind == HD_ELASTIC_PRICE_TRACE) {
+		hd_elastic_stairs(desk, n, n_high, 0, best);
+		return;
+	}
 	if (hd_elastic_iterations(&task->model, desk->inverse[n], task->epsilon, &low)
 	    || low > task->iterations_max)
 		return;

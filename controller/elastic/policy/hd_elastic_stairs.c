@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two bids on a trace. Its prices are levels, F is a staircase, and the closed form's bids fall between the stairs:
+ * rounded up, they pay for more than they need, and the steps that were right for them are not any more. So here the bids are
+ * what is chosen, and the steps follow: the fewest that the two levels allow. Over pairs of levels the cost has many
+ * valleys; a branch and bound looks for the least.
+ *
+ *   low |    . ' box: high in [high.first, high.last], low alike. No plan of it has fewer steps than with
+ *       |  .[__]  the greatest share of all n, nor pays less for a step than at the least levels, nor has
+ *       |.'____ high   more time than at the highest: a box that cannot be better is left out whole.
+ */
+#include "hd_elastic_plan.h"
+
+#include <assert.h>
+#include <math.h>
+
+#define BOXES_MAX                                                                                  \
+	128 /* on the stack: each halving leaves one, and 2 x 32 halvings end at a pair of levels */
+#define LOOKS_MAX 8192 /* at boxes; traces of up to 64 prices need fewer, whatever they are */
+#define EQUAL 1e-12 /* bounds are sums of doubles */
+
+struct levels {
+	size_t first, last;
+};
+
+struct box {
+	struct levels high, low;
+};
+
+struct search {
+	const struct hd_elastic_desk *desk;
+	uint32_t n, n_high;
+	uint32_t iterations; /* 0: the fewest */
+	struct hd_elastic_plan *best;
+};
+
+/* The steps at this share of all n. False: the error is not reached with so many as there may be. */
+static bool steps_at(const struct search *s, double gamma, uint32_t *steps) {
+	const struct hd_elastic_task *task = s->desk->task;
+	const double *inverse = s->desk->inverse;
+	const double mean = gamma * inverse[s->n] + (1 - gamma) * inverse[s->n_high];
+
+	*steps = s->iterations;
+	if (s->iterations == 0)
+		return !hd_elastic_iterations(&task->model, mean, task->epsilon, steps)
+			&& *steps <= task->iterations_max;
+	return hd_elastic_error(&task->model, mean, s->iterations) <= task->epsilon * (1 + 1e-9);
+}
+
+/* Whether no plan of the box is in time, reaches the error and costs less than the best. */
+static bool hopeless(const struct search *s, const struct box *box) {
+	const struct hd_elastic_task *task = s->desk->task;
+	const struct hd_elastic_price *p = task->price;
+	const double least = p->share[box->high.first], most = p->share[box->high.last];
+	const double all_s = s->desk->step_s[s->n], few_s = s->desk->step_s[s->n_high];
+	/* What a step with all costs more than one with few, by price. */
+	const double more = s->n * all_s - s->n_high * few_s;
+	const double all_most = fmin(p->share[box->low.last] / least, 1);
+	const double all_least = fmin(p->share[box->low.first] / most, 1);
+	const double step_s = few_s + (all_s - few_s) * (all_s > few_s ? all_least : all_most);
+	double pay;
+	uint32_t steps;
+
+	if (!steps_at(s, all_most, &steps) || steps * step_s / most > task->deadline_s * (1 + 1e-9))
+		return true;
+	if (s->best->fails != HD_ELASTIC_FAILS_NONE)
+		return false;
+	pay = s->n_high * few_s * p->paid[box->high.first] / least;
+	pay += more >= 0 ? more * p->paid[box->low.first] / most :
+			   more * p->paid[box->low.last] / least;
+	return steps * pay >= s->best->cost * (1 - EQUAL);
+}
+
+static void try_levels(const struct search *s, size_t high, size_t low) {
+	const struct hd_elastic_price *p = s->desk->task->price;
+	struct hd_elastic_plan plan = {
+		.way = HD_ELASTIC_WAY_TWO_BID,
+		.n = s->n,
+		.n_high = s->n_high,
+		.bid = p->level[high],
+		.bid_low = p->level[low],
+	};
+
+	if (!steps_at(s, p->share[low] / p->share[high], &plan.iterations))
+		return;
+	hd_elastic_evaluate(s->desk, &plan);
+	if (plan.fails == HD_ELASTIC_FAILS_NONE)
+		hd_elastic_keep(s->best, &plan);
+}
+
+/* Both halves of the longer side; the lower one is looked at first. */
+static uint32_t halve(const struct box *box, struct box *halves) {
+	const size_t wide = box->high.last - box->high.first, tall = box->low.last - box->low.first;
+
+	halves[0] = halves[1] = *box;
+	if (wide >= tall) {
+		halves[1].high.last = box->high.first + wide / 2;
+		halves[0].high.first = halves[1].high.last + 1;
+	} else {
+		halves[1].low.last = box->low.first + tall / 2;
+		halves[0].low.first = halves[1].low.last + 1;
+	}
+	return 2;
+}
+
+void hd_elastic_stairs(
+	const struct hd_elastic_desk *desk,
+	uint32_t n,
+	uint32_t n_high,
+	uint32_t iterations,
+	struct hd_elastic_plan *best
+) {
+	const struct search s = {desk, n, n_high, iterations, best};
+	const size_t top = desk->task->price->levels - 1;
+	struct box boxes[BOXES_MAX] = {{{0, top}, {0, top}}};
+
+	for (uint32_t count = 1, looks = 0; count > 0 && looks < LOOKS_MAX; looks++) {
+		struct box box = boxes[--count];
+
+		/* The low bid is not above the high one. */
+		if (box.low.first > box.high.last)
+			continue;
+		box.low.last = box.low.last < box.high.last ? box.low.last : box.high.last;
+		if (hopeless(&s, &box))
+			continue;
+		if (box.high.first == box.high.last && box.low.first == box.low.last) {
+			try_levels(&s, box.high.first, box.low.first);
+			continue;
+		}
+		assert(count + 2 <= BOXES_MAX);
+		count += halve(&box, &boxes[count]);
+	}
+}
