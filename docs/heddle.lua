@@ -60,6 +60,8 @@ local messages = {
 	[66] = { "command", { "request:u32", "verb:u8", "object:name", "target:text", "value:text" } },
 	[67] = { "done", { "request:u32", "reason:u8", "affected:u32", "text:text" } },
 	[68] = { "lack", { "job:u32", "round:u32", "here:u16", "needed:u16", "gone:u16", "waited_ms:u32" } },
+	[69] = { "poll", { "mark:u32" } },
+	[70] = { "stats", { "mark:u32", "at_ns:u64", "values:blob" } },
 }
 
 -- Codes and their names (tests/unit/programs/check_dissector.py compares them with wire.md).
@@ -69,7 +71,7 @@ local names = {
 		"unknown-key", "version-mismatch", "expired", "preempted",
 		"rank-held" },
 	outcome = { [0] = "pending", "applied", "dropped", "failed" },
-	verb = { [0] = "none", "set", "pause", "resume", "drain", "undrain", "evict", "elastic" },
+	verb = { [0] = "none", "set", "pause", "resume", "drain", "undrain", "evict", "elastic", "clear" },
 	role = { [0] = "none", "controller", "server", "worker", "shell", "aggregator", "replica", "switch",
 		"monitor" },
 	direction = { [0] = "push", "pull", "copy", "reduce" },

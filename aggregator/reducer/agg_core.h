@@ -137,6 +137,7 @@ struct hd_aggregator {
 	uint64_t pooled; /* bytes in the pool: not in use, but allocated */
 	struct hd_probes probes;
 	struct hd_aggregator_stats stats;
+	struct hd_transfer_stats transfers;
 };
 
 /* What a handler is called with, in one piece. */

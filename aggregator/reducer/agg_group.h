@@ -185,5 +185,6 @@ void agg_peer_unreached(struct agg_turn *turn, struct agg_peer *peer);
 /* --- agg_show.c ------------------------------------------------------------------------------- */
 void agg_show(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_show *show);
 void agg_refuse_command(struct agg_turn *turn, struct agg_peer *peer);
+void agg_poll(struct agg_turn *turn, const struct hd_msg_poll *poll); /* of the controller */
 
 #endif

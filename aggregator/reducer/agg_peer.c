@@ -31,6 +31,7 @@ agg_peer_create(struct hd_aggregator *aggregator, struct hd_session *session, st
 	hd_path_init(
 		&peer->path, HD_CHUNK_BYTES_DEFAULT + HD_CHUNK_HEADER_BYTES + AGG_PACKET_OVERHEAD
 	);
+	peer->path.totals = &aggregator->transfers;
 	hd_session_set_user(session, peer);
 	TAILQ_INSERT_TAIL(&aggregator->peers, peer, link);
 	take_addr(aggregator, peer);

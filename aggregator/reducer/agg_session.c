@@ -167,6 +167,10 @@ static void on_probe(void *turn_, void *from, const struct hd_message *message) 
 	hd_probes_probe(&turn->aggregator->probes, turn->now, &message->probe, turn->sink);
 }
 
+static void on_poll(void *turn, void *from, const struct hd_message *message) {
+	agg_poll(turn, &message->poll);
+}
+
 static void on_join(void *turn, void *from, const struct hd_message *message) {
 	join(turn, from, &message->join);
 }
@@ -213,6 +217,7 @@ static const struct hd_route routes[] = {
 	{HD_MSG_VOID, HD_FROM_CONTROLLER, on_void},
 	{HD_MSG_VOID, HD_FROM_SERVERS | HD_FROM_AGGREGATOR, on_output_void},
 	{HD_MSG_PROBE, HD_FROM_CONTROLLER, on_probe},
+	{HD_MSG_POLL, HD_FROM_CONTROLLER, on_poll},
 	{HD_MSG_JOIN, HD_FROM_WORKER, on_join},
 	{HD_MSG_CANCEL, HD_FROM_WORKER, on_cancel},
 	{HD_MSG_LEAVE, HD_FROM_WORKER, on_leave},

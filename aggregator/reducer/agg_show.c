@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a shell may ask an aggregator: its groups, its counters, and the driver's ports, queues and cores. */
 #include "agg_group.h"
+#include "hd_poll.h"
 #include "hd_rows.h"
 #include "hd_stat_groups.h"
 
@@ -97,17 +98,23 @@ rows_groups(struct hd_rows *rows, hd_ns now, const struct hd_aggregator *aggrega
 	return aggregator->stats.groups_open;
 }
 
+static void gather(const void *node, struct hd_stats *stats) {
+	const struct hd_aggregator *aggregator = node;
+	const struct hd_aggregator_ops *ops = aggregator->config.ops;
+
+	hd_aggregator_gather(aggregator, stats);
+	if (ops && ops->gather)
+		ops->gather(aggregator->config.owner, stats);
+}
+
 static uint64_t rows_stats(struct hd_rows *rows, const struct hd_aggregator *aggregator) {
 	static const struct hd_stat_group *const own[] = {&hd_aggregator_group, NULL};
-	const struct hd_aggregator_ops *ops = aggregator->config.ops;
 	struct hd_stats *stats = hd_stats_create();
 	uint64_t total;
 
 	if (!stats)
 		return 0;
-	hd_aggregator_gather(aggregator, stats);
-	if (ops && ops->gather)
-		ops->gather(aggregator->config.owner, stats);
+	gather(aggregator, stats);
 	total = rows->shape->group ? hd_rows_group(rows, stats) :
 				     hd_rows_counters(rows, stats, own, NULL);
 	hd_stats_destroy(stats);
@@ -169,4 +176,12 @@ void agg_show(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_
 	message.table.json.bytes = (uint32_t)strlen(json);
 	agg_peer_send(turn, peer, &message);
 	free(json);
+}
+
+void agg_poll(struct agg_turn *turn, const struct hd_msg_poll *poll) {
+	struct hd_aggregator *aggregator = turn->aggregator;
+
+	hd_poll_answer(
+		aggregator->upstream.session, poll, gather, aggregator, turn->now, turn->sink
+	);
 }

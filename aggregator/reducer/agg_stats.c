@@ -51,9 +51,10 @@ const struct hd_stat_group hd_aggregator_group = {
 };
 
 const struct hd_stat_group *const hd_aggregator_groups[]
-	= {&hd_aggregator_group, &hd_endpoint_group, NULL};
+	= {&hd_aggregator_group, &hd_endpoint_group, &hd_transfer_group, NULL};
 
 void hd_aggregator_gather(const struct hd_aggregator *aggregator, struct hd_stats *stats) {
 	hd_stats_add(stats, &hd_aggregator_group, NULL, &aggregator->stats);
 	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(aggregator->endpoint));
+	hd_stats_add(stats, &hd_transfer_group, NULL, &aggregator->transfers);
 }

@@ -164,6 +164,7 @@ struct hd_server {
 	} told[HD_JOBS_MAX];
 	struct hd_probes probes;
 	struct hd_server_stats stats;
+	struct hd_transfer_stats transfers;
 };
 
 /* What a handler is called with, in one piece. */

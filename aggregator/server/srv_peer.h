@@ -39,5 +39,6 @@ void srv_job_leave(struct srv_turn *turn, struct srv_peer *peer, uint8_t reason)
 /* --- srv_show.c ------------------------------------------------------------------------------- */
 void srv_refuse_command(struct srv_turn *turn, struct srv_peer *peer);
 void srv_show(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_show *show);
+void srv_poll(struct srv_turn *turn, const struct hd_msg_poll *poll); /* of the controller */
 
 #endif

@@ -105,6 +105,10 @@ static void on_probe(void *turn_, void *from, const struct hd_message *message) 
 	hd_probes_probe(&turn->server->probes, turn->now, &message->probe, turn->sink);
 }
 
+static void on_poll(void *turn, void *from, const struct hd_message *message) {
+	srv_poll(turn, &message->poll);
+}
+
 /* --- from workers ----------------------------------------------------------------------------- */
 
 /* The member that a message speaks for, when its session may: it joined this job as this worker. */
@@ -209,6 +213,7 @@ static const struct hd_route routes[] = {
 	{HD_MSG_DROP, HD_FROM_CONTROLLER, on_drop},
 	{HD_MSG_ROSTER, HD_FROM_CONTROLLER, on_roster},
 	{HD_MSG_PROBE, HD_FROM_CONTROLLER, on_probe},
+	{HD_MSG_POLL, HD_FROM_CONTROLLER, on_poll},
 	{HD_MSG_JOIN, HD_FROM_WORKER, on_join},
 	{HD_MSG_LEAVE, HD_FROM_WORKER, on_leave},
 	{HD_MSG_NOTICE, HD_FROM_WORKER, on_notice},
@@ -252,6 +257,7 @@ server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink
 		&peer->path,
 		server->config.chunk_bytes + HD_CHUNK_HEADER_BYTES + SRV_PACKET_OVERHEAD
 	);
+	peer->path.totals = &server->transfers;
 	hd_session_set_user(session, peer);
 	TAILQ_INSERT_TAIL(&server->peers, peer, link);
 	if (hd_session_peer_role(session) == HD_ROLE_AGGREGATOR)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a shell may ask a server: its jobs, its counters, and the driver's ports, queues and cores. The
  * controller has the rest. */
+#include "hd_poll.h"
 #include "hd_rows.h"
 #include "hd_stat_groups.h"
 #include "srv_peer.h"
@@ -22,6 +23,14 @@ const struct hd_row_shape *const hd_server_shapes[] = {
 	&hd_counters_shape,
 	NULL,
 };
+
+static void gather(const void *node, struct hd_stats *stats) {
+	const struct hd_server *server = node;
+
+	hd_server_gather(server, stats);
+	if (server->config.ops && server->config.ops->gather)
+		server->config.ops->gather(server->config.owner, stats);
+}
 
 char *hd_server_table(
 	const struct hd_server *server,
@@ -54,9 +63,7 @@ char *hd_server_table(
 		hd_out_fini(&rows.out);
 		return NULL;
 	}
-	hd_server_gather(server, stats);
-	if (server->config.ops && server->config.ops->gather)
-		server->config.ops->gather(server->config.owner, stats);
+	gather(server, stats);
 	total = shape->group ? hd_rows_group(&rows, stats) :
 			       hd_rows_counters(&rows, stats, own, NULL);
 	hd_stats_destroy(stats);
@@ -98,4 +105,10 @@ void srv_show(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_
 	message.table.json.bytes = (uint32_t)strlen(json);
 	srv_peer_send(turn, peer, &message);
 	free(json);
+}
+
+void srv_poll(struct srv_turn *turn, const struct hd_msg_poll *poll) {
+	hd_poll_answer(
+		turn->server->upstream.session, poll, gather, turn->server, turn->now, turn->sink
+	);
 }

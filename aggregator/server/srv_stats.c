@@ -121,7 +121,7 @@ const struct hd_stat_group hd_server_job_group = {
 };
 
 const struct hd_stat_group *const hd_server_groups[]
-	= {&hd_server_group, &hd_endpoint_group, &hd_server_job_group, NULL};
+	= {&hd_server_group, &hd_endpoint_group, &hd_transfer_group, &hd_server_job_group, NULL};
 
 static uint64_t rounds_gamma_permille(const struct srv_federated *rounds) {
 	return rounds->gammas > 0 ?
@@ -134,6 +134,7 @@ void hd_server_gather(const struct hd_server *server, struct hd_stats *stats) {
 
 	hd_stats_add(stats, &hd_server_group, NULL, &server->stats);
 	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(server->endpoint));
+	hd_stats_add(stats, &hd_transfer_group, NULL, &server->transfers);
 	TAILQ_FOREACH (job, &server->jobs, link) {
 		const char *labels[] = {job->spec.tenant, job->spec.name};
 		uint16_t first = HD_WORKERS_MAX;

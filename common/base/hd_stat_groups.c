@@ -13,6 +13,9 @@ static const struct hd_stat queue_stats[] = {HD_QUEUE_STATS(GROUP_STAT)};
 #define STRUCT struct hd_core_stats
 static const struct hd_stat core_stats[] = {HD_CORE_STATS(GROUP_STAT)};
 #undef STRUCT
+#define STRUCT struct hd_transfer_stats
+static const struct hd_stat transfer_stats[] = {HD_TRANSFER_STATS(GROUP_STAT)};
+#undef STRUCT
 #define STRUCT struct hd_process_stats
 static const struct hd_stat process_stats[] = {HD_PROCESS_STATS(GROUP_STAT)};
 #undef STRUCT
@@ -44,6 +47,13 @@ const struct hd_stat_group hd_core_group = {
 	.label_help = {"name"},
 	.stats = core_stats,
 	.count = COUNT(core_stats),
+};
+
+const struct hd_stat_group hd_transfer_group = {
+	.name = "transfer",
+	.help = "data chunks of all transfers",
+	.stats = transfer_stats,
+	.count = COUNT(transfer_stats),
 };
 
 const struct hd_stat_group hd_process_group = {

@@ -38,6 +38,11 @@
 	S(polls, "polls", "rounds of its loop", COUNTER, U64) \
 	S(idle_polls, "polls", "of these, with nothing to do", COUNTER, U64)
 
+/* Of all transfers of a node; counted by their senders. */
+#define HD_TRANSFER_STATS(S) \
+	S(chunks_sent, "packets", "data chunks sent, also to slots of a switch", COUNTER, U64) \
+	S(chunks_resent, "packets", "of these, sent again", COUNTER, U64)
+
 #define HD_PROCESS_STATS(S) \
 	S(uptime_seconds, "seconds", "since the program began", GAUGE, F64) \
 	S(resident_bytes, "bytes", "memory resident now", GAUGE, U64) \
@@ -67,6 +72,10 @@ struct hd_core_stats {
 	HD_CORE_STATS(HD_STAT_FIELD)
 };
 
+struct hd_transfer_stats {
+	HD_TRANSFER_STATS(HD_STAT_FIELD)
+};
+
 struct hd_process_stats {
 	HD_PROCESS_STATS(HD_STAT_FIELD)
 };
@@ -74,6 +83,7 @@ struct hd_process_stats {
 extern const struct hd_stat_group hd_port_group; /* {port, driver} */
 extern const struct hd_stat_group hd_queue_group; /* {port, direction, queue} */
 extern const struct hd_stat_group hd_core_group; /* {core} */
+extern const struct hd_stat_group hd_transfer_group; /* no labels */
 extern const struct hd_stat_group hd_process_group; /* no labels */
 
 #endif

@@ -27,6 +27,7 @@
 #ifndef HD_CC_H
 #define HD_CC_H
 
+#include "hd_stat_groups.h"
 #include "hd_types.h"
 
 /* What a chunk's payload costs on an Ethernet link: chunk header, UDP, IPv4, Ethernet. */
@@ -70,6 +71,8 @@ struct hd_path {
 	uint32_t peer_window_bytes; /* last window_bytes of the peer */
 	uint32_t packet_bytes;
 	float weight;
+	struct hd_transfer_stats
+		*totals; /* the node's, which has many paths; NULL: nobody counts */
 };
 
 /* packet_bytes: size of a full packet on this path, headers included. */
@@ -83,6 +86,14 @@ void hd_path_start(struct hd_path *path, hd_ns now, float weight, uint64_t rate_
 void hd_path_stop(struct hd_path *path);
 /* The granted rate of the transfer under way changed. */
 void hd_path_set_rate(struct hd_path *path, hd_ns now, uint64_t rate_bps);
+
+/* A chunk leaves on it. */
+static inline void hd_path_count(const struct hd_path *path, bool resent) {
+	if (!path->totals)
+		return;
+	path->totals->chunks_sent++;
+	path->totals->chunks_resent += resent;
+}
 
 struct hd_ack_info {
 	uint64_t acked_bytes; /* newly acknowledged */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sender's mouth: what leaves when. hd_send_ack.c has what comes back. */
 #include "hd_assert.h"
-#include "hd_limits.h"
 #include "hd_send.h"
 #include "hd_send_state.h"
 
@@ -372,6 +371,7 @@ transmit(struct hd_send *send, hd_ns now, uint32_t chunk, bool resend, struct hd
 		fetch(payload, bytes);
 	}
 	sink->send(sink, config->peer, head, head_bytes, payload, bytes);
+	hd_path_count(config->path, resend);
 	send->stats.packets_sent++;
 	send->stats.packets_resent += resend;
 }

@@ -2,7 +2,6 @@
 /* What leaves when: chunks whose slot is free, those that are missed, both paced. hd_slots_take.c has what comes. */
 #include "hd_assert.h"
 #include "hd_kernels.h"
-#include "hd_limits.h"
 #include "hd_slots.h"
 #include "hd_slots_state.h"
 #include "hd_switch_numbers.h"
@@ -404,6 +403,7 @@ static void transmit(struct hd_slots *slots, hd_ns now, uint32_t index, struct h
 		payload_of(slots, index),
 		slots->chunk_bytes
 	);
+	hd_path_count(slots->config.path, slot->resends > 0);
 	slots->stats.packets_sent++;
 }
 

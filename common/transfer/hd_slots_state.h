@@ -3,6 +3,7 @@
 #ifndef HD_SLOTS_STATE_H
 #define HD_SLOTS_STATE_H
 
+#include "hd_limits.h"
 #include "hd_slots.h"
 #include "hd_switch_numbers.h"
 

@@ -31,12 +31,14 @@
  *   C -> S        REPLICA;  S -> replica  SEED, LOG;  replica -> S, S -> C  FOLLOW
  *   replica -> C  REQUEST (a copy) -> EXPECT | DROP
  *   T -> C        SHOW -> TABLE | REFUSE;  COMMAND -> DONE
+ *   C -> W, S, A, switch, monitor  POLL -> STATS (both unnumbered)
  *   T -> S        SHOW -> TABLE | REFUSE
  */
 #ifndef HD_MESSAGE_H
 #define HD_MESSAGE_H
 
 #include "hd_limits.h"
+#include "hd_message_codes.h"
 #include "hd_types.h"
 
 enum hd_role {
@@ -76,37 +78,6 @@ enum hd_register_flag {
 	HD_REGISTER_UNSEALED = 2 /* integrity off: its job's chunks between hosts carry no MAC */
 };
 
-/* What REPLICA tells a server to do with a job. */
-enum hd_replica_order {
-	HD_REPLICA_ALONE = 0, /* it has no replica (any more): durable means in a checkpoint */
-	HD_REPLICA_KEEP = 1, /* `peer` keeps a copy from now on: seed it and tell it the log */
-	HD_REPLICA_SERVE = 2, /* be the job's server, with the copy that you hold */
-	HD_REPLICA_RETIRE = 3, /* another node is the job's server, or keeps its copy: forget it */
-	HD_REPLICA_END
-		= 4, /* nobody is in the job: write its last checkpoint, forget it, say LEAVE */
-	HD_REPLICA_EVICT = 5, /* the same, whoever is in it */
-	HD_REPLICA_ORDER_COUNT
-};
-
-/* How a replica follows. */
-enum hd_follow_state {
-	HD_FOLLOW_NONE = 0, /* it has no copy */
-	HD_FOLLOW_SEEDING = 1, /* its first state is on the way */
-	HD_FOLLOW_CAUGHT_UP = 2, /* it has a state and applies the log */
-	HD_FOLLOW_HOLE = 3, /* as before, but an update will not come: it needs a newer state */
-	HD_FOLLOW_FENCED = 4, /* it is the job's server itself: the sender is not any more */
-	HD_FOLLOW_STATE_COUNT
-};
-
-/* What is in a LOG. */
-enum hd_log_of {
-	HD_LOG_COMMITS = 0,
-	HD_LOG_ROUNDS = 1, /* that are in the state which the SEED before it announced */
-	HD_LOG_ROUNDS_END
-		= 2, /* as before, and the last of them: the state's chunks may be there sooner */
-	HD_LOG_COUNT
-};
-
 /* What COMMAND asks for. */
 #define HD_VERBS(V)                                                                                \
 	V(SET, "set", 1)                                                                           \
@@ -115,7 +86,8 @@ enum hd_log_of {
 	V(DRAIN, "drain", 4) /* no new grants to or from a host, no new jobs on its server */      \
 	V(UNDRAIN, "undrain", 5)                                                                   \
 	V(EVICT, "evict", 6) /* a worker, or all of a job's, are refused for good */               \
-	V(ELASTIC, "elastic", 7) /* who says how many workers a job has, and what it is told */
+	V(ELASTIC, "elastic", 7) /* who says how many workers a job has, and what it is told */    \
+	V(CLEAR, "clear", 8) /* the table of the dataplane counts from now on */
 
 enum hd_verb {
 	HD_VERB_NONE = 0,
@@ -408,13 +380,16 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_SHOW(F) F(name, table) F(text, filter)
 #define HD_FIELDS_TABLE(F) F(name, table) F(blob, json)
 /* Steers (enum hd_verb). `object` is what kind of thing: of SET the setting; of ELASTIC "set", with words as
- * `policy=manual n=4` for the value, or "price"; else "all", "job", "worker" or "host". `target` names it (JOB or
- * TENANT/JOB, a host), `value` is SET's value or the worker's rank. `request` comes back in DONE, with NONE and what
- * was done, or REFUSED and the field and limit that are wrong, in words; `affected` counts jobs, nodes or transfers
- * that it touched. */
+ * `policy=manual n=4` for the value, or "price"; of CLEAR "dataplane"; else "all", "job", "worker" or "host". `target`
+ * names it (JOB or TENANT/JOB, a host), `value` is SET's value or the worker's rank. `request` comes back in DONE, with
+ * NONE and what was done, or REFUSED and the field and limit that are wrong, in words; `affected` counts jobs, nodes or
+ * transfers that it touched. */
 #define HD_FIELDS_COMMAND(F) \
 	F(u32, request) F(u8, verb) F(name, object) F(text, target) F(text, value)
 #define HD_FIELDS_DONE(F) F(u32, request) F(u8, reason) F(u32, affected) F(text, text)
+/* What does the node count? `mark` comes back in STATS: values as of the node's clock `at_ns` (hd_dataplane.h). */
+#define HD_FIELDS_POLL(F) F(u32, mark)
+#define HD_FIELDS_STATS(F) F(u32, mark) F(u64, at_ns) F(blob, values)
 
 /* Name, member, kind, and which roles may say it to anybody. Who takes it from whom: the receiver's routes
  * (hd_route.h). */
@@ -470,7 +445,9 @@ typedef struct hd_ranges hd_ranges;
 	M(TABLE, table, 65, HD_FROM_CONTROLLER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH) \
 	M(COMMAND, command, 66, HD_FROM_SHELL) \
 	M(DONE, done, 67, HD_FROM_CONTROLLER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH) \
-	M(LACK, lack, 68, HD_FROM_SERVERS)
+	M(LACK, lack, 68, HD_FROM_SERVERS) \
+	M(POLL, poll, 69, HD_FROM_CONTROLLER) \
+	M(STATS, stats, 70, HD_FROM_WORKER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH | HD_FROM_MONITOR)
 
 /* clang-format on */
 

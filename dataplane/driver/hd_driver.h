@@ -84,6 +84,8 @@ size_t hd_driver_counters(
 
 /* Adds rows to the groups of ports and queues (hd_stat_groups.h). The driver's thread. */
 void hd_driver_stats(const struct hd_driver *driver, struct hd_stats *stats);
+/* Adds a row to the group of cores: the thread that calls, which is the driver's. NULL: of no driver. */
+void hd_driver_core_stats(const struct hd_driver *driver, struct hd_stats *stats);
 const char *hd_driver_name(const struct hd_driver *driver); /* "udp", "dpdk" */
 
 /* --- command lines and environments -------------------------------------------------------- */

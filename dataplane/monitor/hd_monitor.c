@@ -2,6 +2,7 @@
 #include "hd_endpoint.h"
 #include "hd_limits.h"
 #include "hd_monitor.h"
+#include "hd_poll.h"
 #include "hd_text.h"
 
 #include <errno.h>
@@ -92,6 +93,14 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 	say_register(m, now, sink);
 }
 
+static void gather(const void *node, struct hd_stats *stats) {
+	const struct hd_monitor *m = node;
+
+	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(m->endpoint));
+	if (m->config.gather)
+		m->config.gather(m->config.owner, stats);
+}
+
 static void on_message(
 	void *owner,
 	struct hd_session *session,
@@ -101,8 +110,6 @@ static void on_message(
 ) {
 	struct hd_monitor *m = owner;
 
-	(void)session;
-	(void)sink;
 	if (message->kind == HD_MSG_REGISTERED) {
 		m->stats.registered = true;
 		m->register_at = HD_NEVER;
@@ -114,6 +121,8 @@ static void on_message(
 		m->stats.registered = false;
 		m->register_at = back_off(m, now);
 		trouble(m, message->refuse.text);
+	} else if (message->kind == HD_MSG_POLL) {
+		hd_poll_answer(session, &message->poll, gather, m, now, sink);
 	}
 }
 

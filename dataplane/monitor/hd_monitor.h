@@ -17,6 +17,7 @@
 #include "hd_limits.h"
 #include "hd_link_counts.h"
 #include "hd_node.h"
+#include "hd_stats.h"
 
 struct hd_monitor;
 
@@ -48,6 +49,9 @@ struct hd_monitor_config {
 	/* What people should read in a log: why the controller does not take what we count, once for each
 	 * reason; and that it does again. May be NULL. */
 	void (*told)(void *owner, bool good, const char *text);
+	/* Adds what the core cannot see to the numbers that the controller asks for: ports, queues, the thread. May be
+	 * NULL. */
+	void (*gather)(void *owner, struct hd_stats *stats);
 	void *owner;
 };
 

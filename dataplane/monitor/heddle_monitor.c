@@ -171,6 +171,10 @@ static void fill(void *owner, struct hd_stats *stats) {
 	hd_service_gather(&program->service, stats);
 }
 
+static void gather(void *owner, struct hd_stats *stats) {
+	hd_service_gather(&((struct program *)owner)->service, stats);
+}
+
 static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	struct program *program = owner;
 
@@ -230,6 +234,7 @@ static int make_monitor(struct program *program) {
 		.interval_us = o->interval_ms * 1000,
 		.source = &source,
 		.told = told,
+		.gather = gather,
 		.owner = program,
 	};
 	const struct hd_driver_config ordinary

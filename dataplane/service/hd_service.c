@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -201,38 +200,6 @@ static void add_driver(struct hd_service *s, struct hd_stats *stats) {
 	hd_driver_stats(s->driver, stats);
 }
 
-static double seconds(const struct timeval *time) {
-	return (double)time->tv_sec + (double)time->tv_usec / 1e6;
-}
-
-/* The driver's loop runs on the core's thread, and counts its rounds among what it counts. */
-static void take_polls(const struct hd_driver *driver, struct hd_core_stats *core) {
-	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX];
-	size_t count = hd_driver_counters(driver, counters);
-
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(counters[i].name, "polls") == 0)
-			core->polls = counters[i].value;
-		else if (strcmp(counters[i].name, "idle_polls") == 0)
-			core->idle_polls = counters[i].value;
-}
-
-static void add_core(const struct hd_driver *driver, struct hd_stats *stats) {
-	const char *label = "main";
-	struct hd_core_stats core = {0};
-	struct rusage usage;
-
-	if (getrusage(RUSAGE_THREAD, &usage))
-		return;
-	core.user_seconds = seconds(&usage.ru_utime);
-	core.system_seconds = seconds(&usage.ru_stime);
-	core.wakeups = (uint64_t)usage.ru_nvcsw;
-	core.preempted = (uint64_t)usage.ru_nivcsw;
-	if (driver)
-		take_polls(driver, &core);
-	hd_stats_add(stats, &hd_core_group, &label, &core);
-}
-
 static uint64_t resident_bytes(void) {
 	FILE *file = fopen("/proc/self/statm", "re");
 	unsigned long long all = 0, resident = 0;
@@ -280,7 +247,7 @@ void hd_service_gather(struct hd_service *s, struct hd_stats *stats) {
 	};
 
 	hd_stats_add(stats, &hd_process_group, NULL, &process);
-	add_core(s->driver, stats);
+	hd_driver_core_stats(s->driver, stats);
 	if (s->driver)
 		add_driver(s, stats);
 	s->gather_seconds += thread_seconds() - begin;

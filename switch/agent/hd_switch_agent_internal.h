@@ -94,6 +94,11 @@ void agent_show(
 	struct hd_session *session,
 	const struct hd_msg_show *show
 );
+void agent_poll(
+	struct agent_turn *turn,
+	struct hd_session *session,
+	const struct hd_msg_poll *poll
+);
 void agent_refuse(struct agent_turn *turn, struct hd_session *session, const char *words);
 
 /* --- hd_switch_agent_session.c --- */

@@ -39,6 +39,10 @@ static void on_void(void *turn, void *from, const struct hd_message *message) {
 	agent_void(turn, &message->void_);
 }
 
+static void on_poll(void *turn, void *session, const struct hd_message *message) {
+	agent_poll(turn, session, &message->poll);
+}
+
 /* --- shells' --------------------------------------------------------------------------------- */
 
 static void on_show(void *turn, void *session, const struct hd_message *message) {
@@ -55,6 +59,7 @@ static const struct hd_route routes[] = {
 	{HD_MSG_REFUSE, HD_FROM_CONTROLLER, on_refuse},
 	{HD_MSG_SLOTS, HD_FROM_CONTROLLER, on_slots},
 	{HD_MSG_VOID, HD_FROM_CONTROLLER, on_void},
+	{HD_MSG_POLL, HD_FROM_CONTROLLER, on_poll},
 	{HD_MSG_SHOW, HD_FROM_SHELL, on_show},
 	{HD_MSG_COMMAND, HD_FROM_SHELL, on_command},
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is counted, and what a shell may ask a switch: its slots, its counters, and the program's ports, queues and
  * cores. */
+#include "hd_poll.h"
 #include "hd_rows.h"
 #include "hd_stat_groups.h"
 #include "hd_switch_agent_internal.h"
@@ -200,6 +201,14 @@ static uint64_t rows_switch(struct hd_rows *rows, const struct hd_switch_agent *
 	return 1;
 }
 
+static void gather(const void *node, struct hd_stats *stats) {
+	const struct hd_switch_agent *agent = node;
+
+	hd_switch_agent_gather(agent, stats);
+	if (agent->config.ops->gather)
+		agent->config.ops->gather(agent->config.owner, stats);
+}
+
 static uint64_t rows_stats(struct hd_rows *rows, const struct hd_switch_agent *agent) {
 	static const struct hd_stat_group *const own[] = {&hd_switch_counter_group, NULL};
 	struct hd_stats *stats = hd_stats_create();
@@ -207,9 +216,7 @@ static uint64_t rows_stats(struct hd_rows *rows, const struct hd_switch_agent *a
 
 	if (!stats)
 		return 0;
-	hd_switch_agent_gather(agent, stats);
-	if (agent->config.ops->gather)
-		agent->config.ops->gather(agent->config.owner, stats);
+	gather(agent, stats);
 	total = rows->shape->group ? hd_rows_group(rows, stats) :
 				     hd_rows_counters(rows, stats, own, NULL);
 	hd_stats_destroy(stats);
@@ -273,4 +280,12 @@ void agent_show(
 	message.table.json.bytes = (uint32_t)strlen(json);
 	(void)hd_session_send(session, &message, turn->now, turn->sink);
 	free(json);
+}
+
+void agent_poll(
+	struct agent_turn *turn,
+	struct hd_session *session,
+	const struct hd_msg_poll *poll
+) {
+	hd_poll_answer(session, poll, gather, turn->agent, turn->now, turn->sink);
 }

@@ -135,6 +135,13 @@ static void on_stepped(void *owner, hd_version version) {
 	atomic_store_explicit(&fabric->newest, version, memory_order_relaxed);
 }
 
+static void gather(void *owner, struct hd_stats *stats) {
+	const struct heddle *fabric = owner;
+
+	hd_driver_stats(fabric->driver, stats);
+	hd_driver_core_stats(fabric->driver, stats);
+}
+
 const struct hd_worker_ops heddle_worker_ops = {
 	.joined = on_joined,
 	.refused = on_refused,
@@ -146,6 +153,7 @@ const struct hd_worker_ops heddle_worker_ops = {
 	.stepped = on_stepped,
 	.round = heddle_on_round,
 	.lacked = heddle_on_lack,
+	.gather = gather,
 };
 
 void heddle_on_event(void *owner, const struct hd_event *event) {

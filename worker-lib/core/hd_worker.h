@@ -16,6 +16,7 @@
 #include "hd_node.h"
 #include "hd_roster.h"
 #include "hd_runs.h"
+#include "hd_stats.h"
 
 struct hd_worker;
 
@@ -108,6 +109,8 @@ struct hd_worker_ops {
 	void (*round)(void *owner, const struct hd_round_word *word);
 	/* Of a federated job: there is no round, as too few are here. */
 	void (*lacked)(void *owner, const struct hd_lack_word *word);
+	/* Adds what the core cannot see to the numbers that the controller asks for: ports, queues, the thread. */
+	void (*gather)(void *owner, struct hd_stats *stats);
 };
 
 struct hd_worker_config {
@@ -281,5 +284,7 @@ struct hd_worker_stats {
 /* Payload of a full packet, as configured: sparse updates are cut by it. */
 uint32_t hd_worker_chunk_bytes(const struct hd_worker *worker);
 const struct hd_worker_stats *hd_worker_stats(const struct hd_worker *worker);
+/* Adds those that count packets, the endpoint's and the transfers', with what each means. */
+void hd_worker_gather(const struct hd_worker *worker, struct hd_stats *stats);
 
 #endif

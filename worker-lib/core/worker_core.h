@@ -12,6 +12,7 @@
  *   send, pull, outcome, stall, way_end  what becomes of what was asked for
  *   call, members, observe, round  the owner's calls, and what there is besides
  *   leave, session       the sessions with controller and server
+ *   stats                what is counted, and who asks for it
  *   packet, dispatch     packets and messages go to their handlers
  *   node                 the node's face
  *
@@ -154,6 +155,7 @@ struct hd_worker {
 	bool ends_due; /* one of them is */
 	uint32_t tombstone_next;
 	struct hd_worker_stats stats;
+	struct hd_transfer_stats transfers;
 };
 
 /* What every function of a call carries. */

@@ -62,6 +62,13 @@ static void on_probe(void *turn_, void *from_, const struct hd_message *message)
 	hd_probes_probe(&turn->worker->probes, turn->ctx.now, &message->probe, turn->ctx.sink);
 }
 
+static void on_poll(void *turn_, void *from_, const struct hd_message *message) {
+	const struct turn *turn = turn_;
+	const struct from *from = from_;
+
+	worker_on_poll(turn->worker, &turn->ctx, from->session, &message->poll);
+}
+
 static void on_roster(void *turn_, void *from_, const struct hd_message *message) {
 	const struct turn *turn = turn_;
 
@@ -235,6 +242,7 @@ static const struct hd_route routes[] = {
 	{HD_MSG_ROSTER, HD_FROM_SERVERS, on_server_roster},
 	{HD_MSG_NOTICE, HD_FROM_CONTROLLER, on_notice},
 	{HD_MSG_PROBE, HD_FROM_CONTROLLER, on_probe},
+	{HD_MSG_POLL, HD_FROM_CONTROLLER, on_poll},
 };
 #define ROUTES (sizeof routes / sizeof routes[0])
 

@@ -113,4 +113,13 @@ void worker_on_notice(
 void worker_observe_tick(struct hd_worker *worker, const struct worker_context *ctx);
 hd_ns worker_observe_deadline(const struct hd_worker *worker);
 
+/* --- worker_stats.c ------------------------------------------------------------------------- */
+/* The controller asks what is counted here. */
+void worker_on_poll(
+	const struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct hd_session *session,
+	const struct hd_msg_poll *poll
+);
+
 #endif

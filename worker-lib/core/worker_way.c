@@ -80,6 +80,7 @@ static struct worker_way *find_or_place(
 		&way->path,
 		worker->config.chunk_bytes + HD_CHUNK_HEADER_BYTES + WORKER_PACKET_OVERHEAD
 	);
+	way->path.totals = &worker->transfers;
 	return way;
 }
 

@@ -171,7 +171,7 @@ static void test_every_message_round_trips(void **state) {
 			);
 		}
 	}
-	assert_int_equal(kinds, 52);
+	assert_int_equal(kinds, 54);
 }
 
 static void test_every_truncation_is_refused(void **state) {

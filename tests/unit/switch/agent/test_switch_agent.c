@@ -355,6 +355,26 @@ static void test_tables(void **state) {
 	world_close(world);
 }
 
+/* The controller asks what is counted, and is answered in its session: once for each question. */
+static void test_polled(void **state) {
+	struct world *world = world_open(128);
+	const struct fake *controller = world->controller;
+	const struct hd_message poll = {.kind = HD_MSG_POLL, .poll = {.mark = 9}};
+	const struct hd_message *last;
+
+	(void)state;
+	assert_int_equal(fake_count(world->controller, HD_MSG_STATS), 0);
+	fake_send(world->controller, &poll);
+	net_run(&world->net, 2 * HD_MS);
+	assert_int_equal(fake_count(world->controller, HD_MSG_STATS), 1);
+	last = &controller->inbox[controller->inbox_count - 1];
+	assert_int_equal(last->kind, HD_MSG_STATS);
+	assert_int_equal(last->stats.mark, 9);
+	assert_true(last->stats.at_ns > 0 && last->stats.values.bytes > 0);
+	assert_int_equal(stats_of(world)->refused_messages, 0);
+	world_close(world);
+}
+
 static void test_config(void **state) {
 	struct world *world = world_open(128);
 	struct hd_switch_agent_config config = {
@@ -385,6 +405,7 @@ int main(void) {
 		cmocka_unit_test(test_session_anew),
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_polled),
 		cmocka_unit_test(test_config),
 	};
 

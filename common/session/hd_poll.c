@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_dataplane.h"
+#include "hd_poll.h"
+
+void hd_poll_answer(
+	struct hd_session *session,
+	const struct hd_msg_poll *poll,
+	void (*gather)(const void *node, struct hd_stats *stats),
+	const void *node,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_STATS};
+	uint8_t values[HD_DATAPLANE_BYTES_MAX];
+	struct hd_dataplane dataplane = {0};
+	struct hd_stats *stats = hd_stats_create();
+
+	if (!stats)
+		return;
+	gather(node, stats);
+	hd_dataplane_sum(&dataplane, stats);
+	hd_stats_destroy(stats);
+	message.stats.mark = poll->mark;
+	message.stats.at_ns = now;
+	message.stats.values.data = values;
+	message.stats.values.bytes = (uint32_t)hd_dataplane_encode(&dataplane, values);
+	(void)hd_session_send_once(session, &message, now, sink);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the thread that drives a node costs. */
+#include "hd_driver.h"
+#include "hd_stat_groups.h"
+
+#include <string.h>
+#include <sys/resource.h>
+
+static double seconds(const struct timeval *time) {
+	return (double)time->tv_sec + (double)time->tv_usec / 1e6;
+}
+
+/* The driver's loop runs on the core's thread, and counts its rounds among what it counts. */
+static void take_polls(const struct hd_driver *driver, struct hd_core_stats *core) {
+	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX];
+	size_t count = hd_driver_counters(driver, counters);
+
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(counters[i].name, "polls") == 0)
+			core->polls = counters[i].value;
+		else if (strcmp(counters[i].name, "idle_polls") == 0)
+			core->idle_polls = counters[i].value;
+}
+
+void hd_driver_core_stats(const struct hd_driver *driver, struct hd_stats *stats) {
+	const char *label = "main";
+	struct hd_core_stats core = {0};
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_THREAD, &usage))
+		return;
+	core.user_seconds = seconds(&usage.ru_utime);
+	core.system_seconds = seconds(&usage.ru_stime);
+	core.wakeups = (uint64_t)usage.ru_nvcsw;
+	core.preempted = (uint64_t)usage.ru_nivcsw;
+	if (driver)
+		take_polls(driver, &core);
+	hd_stats_add(stats, &hd_core_group, &label, &core);
+}

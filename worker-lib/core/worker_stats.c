@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the worker's counters of packets mean, and the controller's question for them. */
+#include "hd_poll.h"
+#include "worker_session.h"
+
+#define STAT(name, help)                                                                           \
+	{                                                                                          \
+#name, "packets", help, HD_STAT_COUNTER, HD_STAT_U64,                              \
+			offsetof(struct hd_worker_stats, name)                                     \
+	}
+
+static const struct hd_stat stats_of[] = {
+	STAT(drop_malformed, "dropped: not decodable"),
+	STAT(drop_type, "dropped: a type that a worker does not take"),
+	STAT(drop_token, "dropped: no such transfer: forged, or late"),
+	STAT(drop_source, "dropped: not from the address of its sender's session"),
+	STAT(drop_mac, "dropped: forged or spoilt: the MAC differs, or no such key"),
+	STAT(drop_mismatch, "dropped: header or size disagrees with the transfer"),
+};
+
+static const struct hd_stat_group worker_group = {
+	.name = "worker",
+	.help = "a worker's packets",
+	.stats = stats_of,
+	.count = sizeof stats_of / sizeof stats_of[0],
+};
+
+void hd_worker_gather(const struct hd_worker *worker, struct hd_stats *stats) {
+	hd_stats_add(stats, &worker_group, NULL, &worker->stats);
+	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(worker->endpoint));
+	hd_stats_add(stats, &hd_transfer_group, NULL, &worker->transfers);
+}
+
+static void gather(const void *node, struct hd_stats *stats) {
+	const struct hd_worker *worker = node;
+
+	hd_worker_gather(worker, stats);
+	if (worker->config.ops && worker->config.ops->gather)
+		worker->config.ops->gather(worker->config.owner, stats);
+}
+
+void worker_on_poll(
+	const struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct hd_session *session,
+	const struct hd_msg_poll *poll
+) {
+	hd_poll_answer(session, poll, gather, worker, ctx->now, ctx->sink);
+}
