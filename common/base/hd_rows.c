@@ -259,13 +259,25 @@ static bool term_holds(const struct hd_rows *rows, const char *term) {
 	return false;
 }
 
+/* Of the group of the shape, which a row may be without. */
+static bool is_of_group(const struct hd_stat_group *group, const char *term, const char *equals) {
+	size_t bytes = (size_t)(equals - term);
+
+	for (uint16_t i = 0; group && i < group->count; i++)
+		if (strlen(group->stats[i].name) == bytes
+		    && memcmp(group->stats[i].name, term, bytes) == 0)
+			return true;
+	return false;
+}
+
 /* A word that could hold for no row is a mistake, and no table without rows. */
 static void check_filter(struct hd_rows *rows) {
 	rows->checked = true;
 	for (int i = 0; i < rows->filter.count && !rows->unknown; i++) {
 		const char *equals = strchr(rows->filter.term[i], '=');
 
-		if (equals && !find_field(rows, rows->filter.term[i], equals))
+		if (equals && !find_field(rows, rows->filter.term[i], equals)
+		    && !is_of_group(rows->shape->group, rows->filter.term[i], equals))
 			rows->full = rows->unknown = true;
 	}
 }

@@ -8,6 +8,7 @@
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_commands.h"
+#include "ctl_dataplane.h"
 #include "ctl_elastic.h"
 #include "ctl_registry.h"
 #include "ctl_requests.h"
@@ -410,6 +411,17 @@ static void do_elastic(struct order *o) {
 	    job->elastic->owner.reason);
 }
 
+/* --- counters --- */
+
+static void do_clear(struct order *o) {
+	if (!object_is(o, "dataplane")) {
+		wrong(o, "object: '%s' (dataplane)", o->m->object);
+		return;
+	}
+	o->done->affected = ctl_dataplane_clear(o->c);
+	say(o, "the tables of the dataplane count from now on: %u nodes", o->done->affected);
+}
+
 /* --- the message --- */
 
 static void carry_out(struct order *o) {
@@ -431,26 +443,12 @@ static void carry_out(struct order *o) {
 	case HD_VERB_ELASTIC:
 		do_elastic(o);
 		break;
+	case HD_VERB_CLEAR:
+		do_clear(o);
+		break;
 	default:
 		wrong(o, "verb: %u (1 to %u)", o->m->verb, HD_VERB_COUNT - 1);
 	}
-}
-
-size_t hd_command_words(const struct hd_msg_command *m, char *text, size_t bytes) {
-	const char *const words[] = {hd_verb_name(m->verb), m->object, m->target, m->value};
-	size_t used = 0;
-
-	text[0] = '\0';
-	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-		int more = words[i][0] ?
-			snprintf(text + used, bytes - used, "%s%s", used ? " " : "", words[i]) :
-			0;
-
-		if (more < 0 || used + (size_t)more >= bytes)
-			break;
-		used += (size_t)more;
-	}
-	return used;
 }
 
 static void record(const struct order *o, struct hd_addr from) {

@@ -4,6 +4,7 @@
 #include "ctl_base.h"
 #include "ctl_commands.h"
 #include "ctl_copies.h"
+#include "ctl_dataplane.h"
 #include "ctl_dispatch.h"
 #include "ctl_elastic.h"
 #include "ctl_estimate.h"
@@ -101,6 +102,10 @@ static void on_probed(void *turn, void *from, const struct hd_message *m) {
 	ctl_probed(((const struct turn *)turn)->c, from, &m->probed);
 }
 
+static void on_stats(void *turn, void *from, const struct hd_message *m) {
+	ctl_dataplane_take(((const struct turn *)turn)->c, from, &m->stats);
+}
+
 static const struct hd_route routes[] = {
 	{HD_MSG_REQUEST, HD_FROM_WORKER, on_request},
 	{HD_MSG_REQUEST, HD_FROM_SERVERS, on_copy_request},
@@ -116,6 +121,9 @@ static const struct hd_route routes[] = {
 	{HD_MSG_LOAD, HD_FROM_MONITOR, on_load},
 	{HD_MSG_PROBED, HD_FROM_WORKER | HD_FROM_SERVERS, on_probed},
 	{HD_MSG_LEAVE, HD_FROM_WORKER | HD_FROM_SERVERS, on_leave},
+	{HD_MSG_STATS,
+	 HD_FROM_WORKER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH | HD_FROM_MONITOR,
+	 on_stats},
 	{HD_MSG_SHOW, HD_FROM_SHELL, on_show},
 	{HD_MSG_COMMAND, HD_FROM_SHELL, on_command},
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The controller's counters and gauges, by group: itself, its jobs, its links, why updates ended. */
 #include "ctl_base.h"
+#include "ctl_dataplane.h"
 #include "ctl_slots.h"
 #include "ctl_table.h"
 
@@ -163,6 +164,7 @@ const struct hd_stat_group *const hd_controller_groups[] = {
 	&ctl_job_group,
 	&ctl_lease_group,
 	&ctl_link_group,
+	&ctl_node_group,
 	NULL,
 };
 
@@ -301,4 +303,10 @@ void hd_controller_stats(const struct hd_controller *c, struct hd_stats *stats) 
 	add_jobs(c, stats);
 	add_leases(c, stats);
 	add_links(c, stats);
+	ctl_dataplane_stats(c, stats);
+}
+
+void hd_controller_scrape(struct hd_controller *c, struct hd_stats *stats) {
+	ctl_dataplane_scrape(c);
+	hd_controller_stats(c, stats);
 }

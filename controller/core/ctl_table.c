@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The shell's tables: which there are, and the message that asks for one. hd_rows.h has documents and pages. */
 #include "ctl_base.h"
+#include "ctl_dataplane.h"
 #include "ctl_elastic.h"
 #include "ctl_grouping.h"
 #include "ctl_slots.h"
@@ -33,6 +34,10 @@ static const struct table tables[] = {
 	{&hd_queues_shape, ctl_rows_group},
 	{&hd_cores_shape, ctl_rows_group},
 	{&hd_counters_shape, ctl_rows_counters},
+	{&ctl_dataplane_shape, ctl_rows_dataplane},
+	{&ctl_dataplane_hosts_shape, ctl_rows_dataplane_hosts},
+	{&ctl_dataplane_jobs_shape, ctl_rows_dataplane_jobs},
+	{&ctl_dataplane_links_shape, ctl_rows_dataplane_links},
 };
 
 const struct hd_row_shape *hd_controller_shape(size_t index) {
@@ -76,6 +81,8 @@ void ctl_show(
 	char *json;
 
 	c->counters.shows++;
+	if (ctl_dataplane_has(m->table))
+		ctl_dataplane_watch(c);
 	json = hd_controller_table(c, m->table, m->filter, &error);
 	if (!json) {
 		char text[HD_TEXT_BYTES_MAX];

@@ -2,6 +2,7 @@
 /* Life of the controller core: creation, packets and timers in, what every call ends with. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
+#include "ctl_dataplane.h"
 #include "ctl_dispatch.h"
 #include "ctl_elastic.h"
 #include "ctl_estimate.h"
@@ -44,6 +45,7 @@ static void node_free(struct hd_controller *c, struct ctl_node *node) {
 		c->doomed_count--;
 	TAILQ_REMOVE(&c->nodes, node, entry);
 	c->node_count--;
+	ctl_dataplane_forget(node);
 	free(node);
 }
 
@@ -163,6 +165,7 @@ int hd_controller_create(
 	(void)snprintf(c->name, sizeof c->name, "%s", config->name);
 	c->config.name = c->name;
 	c->plan_at = c->check_at = c->probe_at = c->kept.due = HD_NEVER;
+	c->dataplane.poll_at = HD_NEVER;
 	c->probe_load = CTL_PROBE_LOAD;
 	c->credit_bytes = config->credit_bytes ? config->credit_bytes : HD_CREDIT_BYTES;
 	if (config->no_credits)
@@ -216,6 +219,7 @@ void hd_controller_destroy(struct hd_controller *c) {
 	ctl_registry_fini(c);
 	for (node = TAILQ_FIRST(&c->nodes); node; node = next) {
 		next = TAILQ_NEXT(node, entry);
+		ctl_dataplane_forget(node);
 		free(node);
 	}
 	hd_plan_destroy(c->plan);
@@ -273,6 +277,8 @@ static void settle(struct hd_controller *c, struct hd_sink *sink) {
 		ctl_probe(c, sink);
 	if (c->now >= c->plan_at)
 		ctl_pass(c, sink);
+	if (c->now >= c->dataplane.poll_at)
+		ctl_dataplane_poll(c, sink);
 	while (c->doomed_count)
 		close_doomed(c, sink);
 	ctl_groups_settle(c, sink);
@@ -314,7 +320,7 @@ static hd_ns controller_deadline(const void *core) {
 	const struct hd_controller *c = core;
 	hd_ns at = hd_ns_min(hd_ns_min(c->plan_at, c->check_at), c->probe_at);
 
-	return hd_ns_min(at, hd_endpoint_deadline(c->endpoint));
+	return hd_ns_min(hd_ns_min(at, c->dataplane.poll_at), hd_endpoint_deadline(c->endpoint));
 }
 
 const struct hd_core_ops hd_controller_ops = {

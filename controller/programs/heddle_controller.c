@@ -254,7 +254,7 @@ static void on_event(void *owner, const struct hd_event *event) {
 }
 
 static void fill(void *owner, struct hd_stats *stats) {
-	hd_controller_stats(((struct program *)owner)->controller, stats);
+	hd_controller_scrape(((struct program *)owner)->controller, stats);
 }
 
 static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {

@@ -36,6 +36,7 @@ struct shell_context {
 	double interval_s; /* of watch */
 	long count; /* of watch; 0: until interrupted */
 	bool interactive;
+	hd_ns looked_at; /* at a table of the dataplane; 0: not yet */
 };
 
 /* Prints `heddlectl: ...` and returns the code. */
@@ -92,6 +93,8 @@ void shell_help(FILE *file);
 int shell_run_show(struct shell_context *context, int count, char **words);
 int shell_run_why(struct shell_context *context, int count, char **words);
 int shell_run_watch(struct shell_context *context, int count, char **words);
+int shell_run_show_by(struct shell_context *context, int count, char **words);
+int shell_run_watch_by(struct shell_context *context, int count, char **words);
 int shell_run_set(struct shell_context *context, int count, char **words);
 int shell_run_set_job(struct shell_context *context, int count, char **words);
 int shell_run_verb(struct shell_context *context, int count, char **words);
@@ -114,8 +117,9 @@ void shell_plan_help(FILE *file);
 int shell_interact(struct shell_context *context);
 
 /* --- shell_print.c --- */
-/* Aligned columns: the usual ones of the table, or all; `view` (may be NULL) names other usual ones. */
-void shell_print(const json_t *document, const char *view, bool wide);
+/* Aligned columns: the usual ones of the table, or all; `view` (may be NULL) names other usual ones. Whole numbers that
+ * are others in the row's table before (NULL: there is none) are followed by the difference. */
+void shell_print(const json_t *document, const json_t *before, const char *view, bool wide);
 /* The usual columns of a table, or of another view of it, TABLE-VIEW; apart by spaces. NULL after the last. */
 const char *shell_usual(size_t index, const char **table);
 

@@ -48,6 +48,17 @@ static const char *const usual[][2] = {
 	{"queues", "port direction queue packets bytes drops backlog_bytes limit_bytes"},
 	{"cores", "core user_seconds system_seconds wakeups preempted polls idle_polls"},
 	{"counters", "counter value unit help"},
+	{"dataplane",
+	 "name role host job worker age_s rx_packets rx_mbps tx_packets tx_mbps chunks_resent drops drop_reason "
+	 "queue_bytes cpu_percent"},
+	{"dataplane-hosts",
+	 "host nodes silent rx_packets rx_bytes rx_mbps tx_packets tx_bytes tx_mbps chunks_resent drops drop_reason "
+	 "queue_bytes cpu_percent"},
+	{"dataplane-jobs",
+	 "tenant job workers silent rx_packets rx_bytes rx_mbps tx_packets tx_bytes tx_mbps chunks_resent drops "
+	 "drop_reason queue_bytes cpu_percent"},
+	{"dataplane-links",
+	 "link direction nodes silent packets bytes pps mbps estimate_mbps drops"},
 };
 
 const char *shell_usual(size_t index, const char **table) {
@@ -119,8 +130,78 @@ static int all_columns(json_t *row, struct column *columns) {
 	return count;
 }
 
+/* --- what has changed --- */
+
+#define KEY_BYTES 512
+
+/* What tells a row from others: the texts that it begins with, a rank, an address. */
+static void row_key(json_t *row, char key[KEY_BYTES]) {
+	size_t used = 0;
+	const char *name;
+	bool leads = true;
+	json_t *value;
+
+	key[0] = '\0';
+	json_object_foreach(row, name, value) {
+		bool tells = strcmp(name, "worker") == 0 || strcmp(name, "address") == 0;
+		char text[CELL_BYTES];
+		int bytes;
+
+		leads = leads && json_is_string(value);
+		if (!leads && !tells)
+			continue;
+		cell_text(value, text, sizeof text);
+		bytes = snprintf(key + used, KEY_BYTES - used, "%s\n", text);
+		used += bytes > 0 && (size_t)bytes < KEY_BYTES - used ? (size_t)bytes : 0;
+	}
+}
+
+/* For each row that of the table before, or null: not there, or not the only one of its key. NULL: there is none. */
+static json_t *rows_before(const json_t *rows, const json_t *before) {
+	const json_t *old = json_object_get(before, "rows");
+	json_t *by_key, *found, *row;
+	char key[KEY_BYTES];
+	size_t index;
+
+	if (!before)
+		return NULL;
+	by_key = json_object();
+	found = json_array();
+	json_array_foreach(old, index, row) {
+		row_key(row, key);
+		row = json_object_get(by_key, key) ? json_null() : json_incref(row);
+		json_object_set_new(by_key, key, row);
+	}
+	json_array_foreach(rows, index, row) {
+		row_key(row, key);
+		row = json_object_get(by_key, key);
+		json_array_append(found, row ? row : json_null());
+	}
+	json_decref(by_key);
+	return found;
+}
+
+/* A value, and after a whole number how much it has grown since the table before. */
+static void changed_text(
+	const json_t *row,
+	const json_t *before,
+	const struct column *column,
+	char *text,
+	size_t bytes
+) {
+	const json_t *now = cell(row, column), *then = cell(before, column);
+	json_int_t change = json_integer_value(now) - json_integer_value(then);
+	size_t used;
+
+	cell_text(now, text, bytes);
+	if (!json_is_integer(now) || !json_is_integer(then) || change == 0)
+		return;
+	used = strlen(text);
+	(void)snprintf(text + used, bytes - used, " (%+lld)", (long long)change);
+}
+
 /* Bytes are taken for columns of the screen: names are mostly ASCII. */
-static void measure(const json_t *rows, struct column *column) {
+static void measure(const json_t *rows, const json_t *then, struct column *column) {
 	char text[CELL_BYTES];
 	size_t index;
 	json_t *row;
@@ -128,7 +209,7 @@ static void measure(const json_t *rows, struct column *column) {
 	json_array_foreach(rows, index, row) {
 		const json_t *value = cell(row, column);
 
-		cell_text(value, text, sizeof text);
+		changed_text(row, json_array_get(then, index), column, text, sizeof text);
 		if ((int)strlen(text) > column->width)
 			column->width = (int)strlen(text);
 		if (json_is_string(value) || json_is_boolean(value))
@@ -145,17 +226,32 @@ static void print_cell(const struct column *column, const char *text, bool last)
 		(void)printf("%-*s  ", column->width, text);
 }
 
-void shell_print(const json_t *document, const char *view, bool wide) {
-	const char *table = json_string_value(json_object_get(document, "table"));
-	const json_t *rows = json_object_get(document, "rows");
-	struct column columns[COLUMNS_MAX];
+static void
+print_rows(const json_t *rows, const json_t *then, const struct column *columns, int count) {
 	char text[CELL_BYTES];
 	size_t index;
 	json_t *row;
+
+	for (int i = 0; i < count; i++) {
+		(void)snprintf(text, sizeof text, "%.*s", columns[i].name_bytes, columns[i].name);
+		print_cell(&columns[i], text, i + 1 == count);
+	}
+	json_array_foreach(rows, index, row) for (int i = 0; i < count; i++) {
+		changed_text(row, json_array_get(then, index), &columns[i], text, sizeof text);
+		print_cell(&columns[i], text, i + 1 == count);
+	}
+}
+
+void shell_print(const json_t *document, const json_t *before, const char *view, bool wide) {
+	const char *table = json_string_value(json_object_get(document, "table"));
+	const json_t *rows = json_object_get(document, "rows");
+	json_t *then = rows_before(rows, before);
+	struct column columns[COLUMNS_MAX];
 	int count;
 
 	if (json_array_size(rows) == 0) {
 		(void)printf("no %s\n", table ? table : "rows");
+		json_decref(then);
 		return;
 	}
 	count = wide ? all_columns(json_array_get(rows, 0), columns) :
@@ -168,13 +264,7 @@ void shell_print(const json_t *document, const char *view, bool wide) {
 	if (count == 0)
 		count = all_columns(json_array_get(rows, 0), columns);
 	for (int i = 0; i < count; i++)
-		measure(rows, &columns[i]);
-	for (int i = 0; i < count; i++) {
-		(void)snprintf(text, sizeof text, "%.*s", columns[i].name_bytes, columns[i].name);
-		print_cell(&columns[i], text, i + 1 == count);
-	}
-	json_array_foreach(rows, index, row) for (int i = 0; i < count; i++) {
-		cell_text(cell(row, &columns[i]), text, sizeof text);
-		print_cell(&columns[i], text, i + 1 == count);
-	}
+		measure(rows, then, &columns[i]);
+	print_rows(rows, then, columns, count);
+	json_decref(then);
 }

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sysexits.h>
 
+#define FORMS_MAX 96
+
 #define SET_FORM(...) SET_FORM_OF(__VA_ARGS__)
 #define SET_FORM_OF(name, unit, help) {"set " name " VALUE", help, shell_run_set},
 #define SET_JOB_FORM(...) SET_JOB_FORM_OF(__VA_ARGS__)
@@ -66,13 +68,30 @@ const struct shell_form shell_forms[] = {
 	 "processor time of the threads that move packets",
 	 shell_run_show},
 	{"show counters [FILTER...]", "everything that is counted", shell_run_show},
+	{"show dataplane by host [FILTER...]",
+	 "what every node counts of packets, summed by host",
+	 shell_run_show_by},
+	{"show dataplane by job [FILTER...]", "the same of a job's workers", shell_run_show_by},
+	{"show dataplane by link [FILTER...]",
+	 "what the nodes of a host send and receive over its link",
+	 shell_run_show_by},
+	{"show dataplane [FILTER...]",
+	 "packets, rates, drops, retransmissions, queues, processor of every node",
+	 shell_run_show},
 	{"show elastic [FILTER...]",
 	 "how many workers each job should have, who says so, and why",
 	 shell_run_show},
 	{"show settings [FILTER...]", "what `set` can change", shell_run_show},
+	{"watch dataplane by host [FILTER...]", "the same again and again", shell_run_watch_by},
+	{"watch dataplane by job [FILTER...]", "the same again and again", shell_run_watch_by},
+	{"watch dataplane by link [FILTER...]", "the same again and again", shell_run_watch_by},
+	{"watch dataplane [FILTER...]", "the same again and again", shell_run_watch},
 	{"watch TABLE [FILTER...]",
-	 "the table again and again (--interval-s, --count)",
+	 "the table again and again, and what has changed (--interval-s, --count)",
 	 shell_run_watch},
+	{"clear dataplane",
+	 "have the tables of the dataplane count from now on; metrics do not change",
+	 shell_run_verb},
 	HD_SETTINGS(SET_FORM) HD_JOB_SETTINGS(SET_JOB_FORM
 	){"pause all", "grant nothing any more; what runs goes on", shell_run_verb},
 	{"pause job JOB", "grant nothing of this job any more", shell_run_verb},
@@ -141,7 +160,7 @@ static int match(const struct shell_form *form, int index, const char *typed) {
 /* Which forms still agree with words[0..count): keep[]. An exact literal outdoes abbreviations, and a
  * literal outdoes `[FILTER...]`. Returns how many. */
 static size_t narrow(int count, char **words, bool *keep) {
-	bool open[64] = {false}; /* within [FILTER...]: takes everything */
+	bool open[FORMS_MAX] = {false}; /* within [FILTER...]: takes everything */
 	size_t left = 0;
 
 	for (size_t f = 0; f < shell_form_count; f++)
@@ -206,7 +225,7 @@ static bool same_literal(const bool *keep, int index) {
 
 /* Says what is wrong with the words: the first one that nothing agrees with, or what is missing. */
 static int say_wrong(int count, char **words) {
-	bool keep[64];
+	bool keep[FORMS_MAX];
 
 	for (int i = 1; i <= count; i++)
 		if (narrow(i, words, keep) == 0)
@@ -234,14 +253,14 @@ static bool complete(const struct shell_form *form, int count) {
 int shell_do(struct shell_context *context, int count, char **words) {
 	const struct shell_form *found = NULL;
 	char literal[SHELL_WORDS_MAX][24], *normal[SHELL_WORDS_MAX];
-	bool keep[64];
+	bool keep[FORMS_MAX];
 
 	/* `show nodes json`, as one types it elsewhere. */
 	if (count > 1 && count <= SHELL_WORDS_MAX && strcmp(words[count - 1], "json") == 0) {
 		context->json = true;
 		count--;
 	}
-	_Static_assert(sizeof shell_forms / sizeof shell_forms[0] <= 64, "keep[64]");
+	_Static_assert(sizeof shell_forms / sizeof shell_forms[0] <= FORMS_MAX, "keep[]");
 	if (count < 1 || count > SHELL_WORDS_MAX)
 		return shell_error(EX_USAGE, "command: 1 to %d words (help)", SHELL_WORDS_MAX);
 	for (int i = 1; i <= count; i++)
@@ -297,9 +316,9 @@ void shell_next(
 	void (*add)(void *owner, const char *word, const char *help),
 	void *owner
 ) {
-	char seen[64][32];
+	char seen[FORMS_MAX][32];
 	size_t seen_count = 0;
-	bool keep[64];
+	bool keep[FORMS_MAX];
 
 	narrow(count, words, keep);
 	for (size_t f = 0; f < shell_form_count; f++) {

@@ -25,7 +25,11 @@ static const char *const tables[]
 	   "ports",
 	   "queues",
 	   "cores",
-	   "counters"};
+	   "counters",
+	   "dataplane",
+	   "dataplane-hosts",
+	   "dataplane-jobs",
+	   "dataplane-links"};
 
 struct stage {
 	struct net net;

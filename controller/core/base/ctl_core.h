@@ -11,6 +11,7 @@
  *   allreduce/base/   the table of all-reduces, their shards
  *   transfer/base/    the table of transfers, grants, the books
  *   estimate/ elastic/ what links carry; how many workers a job should have
+ *   dataplane/        what nodes have counted
  *   core/base/        words to nodes, lookups, the table of groups
  *
  *   REQUEST --> pending --(pass)---> open (granted) --(REPORT, VOID, gone)--> past
@@ -130,6 +131,7 @@ struct hd_controller {
 	uint64_t past_count;
 	uint64_t sampled; /* of them, handed to the view */
 	struct ctl_counters counters;
+	struct ctl_dataplane dataplane;
 };
 
 #endif

@@ -67,6 +67,9 @@
 	C(probes, "trains", "packet trains asked for")                                             \
 	C(probed, "trains", "of these, reported")                                                  \
 	C(loads, "messages", "LOADs of link monitors taken")                                       \
+	C(polls, "messages", "nodes asked for what they have counted")                             \
+	C(stats, "messages", "of these, answered")                                                 \
+	C(stats_unasked, "messages", "such answers that nobody asked for, or late ones")           \
 	C(shows, "messages", "tables asked for by shells")                                         \
 	C(commands, "messages", "commands of operators: set, pause, drain, evict")                 \
 	C(commands_refused, "messages", "of these, wrong: nothing was changed")                    \

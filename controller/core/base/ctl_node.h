@@ -4,6 +4,7 @@
 #define CTL_NODE_H
 
 #include "ctl_limits.h"
+#include "ctl_readings.h"
 #include "hd_endpoint.h"
 
 #include <sys/queue.h>
@@ -28,6 +29,8 @@ struct ctl_node {
 	int host_index;
 	struct hd_addr data; /* where chunks for it go */
 	hd_ns registered;
+	uint32_t polled; /* mark of the POLL that it was sent last; 0: none */
+	struct ctl_readings *readings; /* NULL: it was not asked yet */
 	/* server */
 	uint64_t memory_bytes;
 	uint16_t incarnation;

@@ -104,6 +104,8 @@ const struct hd_row_shape *hd_controller_shape(size_t index);
 extern const struct hd_stat_group *const hd_controller_groups[];
 /* Adds every counter and gauge: the core's own groups, and what ops->gather adds. */
 void hd_controller_stats(const struct hd_controller *controller, struct hd_stats *stats);
+/* The same for metrics; nodes are asked for theirs from then on, now and then, as long as such calls come. */
+void hd_controller_scrape(struct hd_controller *controller, struct hd_stats *stats);
 
 /* For invariant checkers: the sum of the reservations on a link at a time, and the estimate that they
  * were planned with (0 before the first plan). Links are those of the topology, each one higher: link

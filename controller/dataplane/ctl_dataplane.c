@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asks nodes for what they have counted, and keeps the newest two answers of each. */
+#include "ctl_dataplane.h"
+
+#include <stdlib.h>
+
+#define POLLS_AT_ONCE 64 /* of 8,192 nodes: an answer to each is a datagram of some 100 bytes */
+#define POLLS_APART_NS (2 * HD_MS)
+#define LOOKS_APART_NS                                                                             \
+	(250 * HD_MS) /* who looks again has the answers to its last look, if it was before this */
+#define RATE_SPAN_MAX_NS (5 * HD_SECOND) /* two answers further apart make no rate of now */
+
+/* --- asking --- */
+
+/* When the round after this one begins. */
+static hd_ns next_round(const struct ctl_dataplane *d) {
+	hd_ns soon = hd_ns_add(d->began, HD_POLL_INTERVAL_US * HD_US);
+	hd_ns later = hd_ns_add(d->began, HD_POLL_SCRAPE_US * HD_US);
+
+	if (soon <= d->until)
+		return soon;
+	return later <= d->scrapes_until ? later : HD_NEVER;
+}
+
+void ctl_dataplane_watch(struct hd_controller *c) {
+	struct ctl_dataplane *d = &c->dataplane;
+
+	d->until = hd_ns_add(c->now, HD_POLL_HOLD_US * HD_US);
+	if (!d->asking)
+		d->poll_at = hd_ns_max(c->now, d->began ? hd_ns_add(d->began, LOOKS_APART_NS) : 0);
+}
+
+void ctl_dataplane_scrape(struct hd_controller *c) {
+	struct ctl_dataplane *d = &c->dataplane;
+
+	d->scrapes_until = hd_ns_add(c->now, HD_SCRAPE_HOLD_US * HD_US);
+	if (d->poll_at == HD_NEVER)
+		d->poll_at = c->now;
+}
+
+static struct ctl_readings *readings_of(struct ctl_node *node) {
+	if (!node->readings)
+		node->readings = calloc(1, sizeof *node->readings);
+	return node->readings;
+}
+
+static void ask(struct hd_controller *c, struct ctl_node *node, struct hd_sink *sink) {
+	const struct hd_message message
+		= {.kind = HD_MSG_POLL, .poll = {.mark = c->dataplane.mark}};
+
+	node->polled = c->dataplane.mark;
+	if (!readings_of(node))
+		return;
+	c->counters.polls++;
+	(void)hd_session_send_once(node->session, &message, c->now, sink);
+}
+
+/* --- answers --- */
+
+/* Whether what only grows is less than before: who counts it has begun anew. */
+static bool has_fallen(const struct hd_dataplane *now, const struct hd_dataplane *before) {
+	for (size_t i = 0; i < HD_DATAPLANE_COUNT; i++)
+		if (hd_dataplane_group.stats[i].kind == HD_STAT_COUNTER
+		    && hd_dataplane_get(now, i) < hd_dataplane_get(before, i))
+			return true;
+	return false;
+}
+
+static void take(struct ctl_readings *r, const struct hd_dataplane *values, hd_ns at, hd_ns now) {
+	bool follows = r->taken && !has_fallen(values, &r->last);
+
+	if (r->taken && !follows)
+		r->base = (struct hd_dataplane){0};
+	r->before = r->last;
+	r->before_at = follows && at - r->at <= RATE_SPAN_MAX_NS ? r->at : 0;
+	r->last = *values;
+	r->at = at;
+	r->taken = now;
+	if (!r->clear_due)
+		return;
+	r->base = *values;
+	r->cleared = now;
+	r->clear_due = false;
+}
+
+void ctl_dataplane_take(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_stats *m
+) {
+	struct ctl_readings *r = node->readings;
+	struct hd_dataplane values;
+
+	if (!r || m->mark != node->polled || m->mark == r->answered) {
+		c->counters.stats_unasked++;
+		return;
+	}
+	r->answered = m->mark;
+	if (hd_dataplane_decode(&values, m->values.data, m->values.bytes) || m->at_ns <= r->at
+	    || m->at_ns >= HD_NEVER) {
+		c->counters.hostile_value++;
+		return;
+	}
+	c->counters.stats++;
+	take(r, &values, m->at_ns, c->now);
+}
+
+/* Our own counters are read, not asked for. */
+static void read_own(struct hd_controller *c) {
+	struct hd_stats *stats = hd_stats_create();
+	struct hd_dataplane values = {0};
+
+	if (!stats)
+		return;
+	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(c->endpoint));
+	if (c->config.ops && c->config.ops->gather)
+		c->config.ops->gather(c->config.owner, stats);
+	hd_dataplane_sum(&values, stats);
+	hd_stats_destroy(stats);
+	take(&c->dataplane.own, &values, c->now, c->now);
+}
+
+void ctl_dataplane_poll(struct hd_controller *c, struct hd_sink *sink) {
+	struct ctl_dataplane *d = &c->dataplane;
+	struct ctl_node *node;
+	int left = POLLS_AT_ONCE;
+
+	if (!d->asking) {
+		d->mark = d->mark == UINT32_MAX ? 1 : d->mark + 1;
+		d->began = c->now;
+		read_own(c);
+	}
+	d->asking = true;
+	TAILQ_FOREACH (node, &c->nodes, entry) {
+		if (node->role == HD_ROLE_NONE || node->polled == d->mark)
+			continue;
+		if (left-- == 0) {
+			d->poll_at = hd_ns_add(c->now, POLLS_APART_NS);
+			return;
+		}
+		ask(c, node, sink);
+	}
+	d->asking = false;
+	d->poll_at = next_round(d);
+}
+
+/* --- the rest --- */
+
+uint32_t ctl_dataplane_clear(struct hd_controller *c) {
+	struct ctl_node *node;
+	uint32_t count = 1;
+
+	/* Before the round that is due: its answers are the base. */
+	c->dataplane.own.clear_due = true;
+	TAILQ_FOREACH (node, &c->nodes, entry) {
+		if (node->role == HD_ROLE_NONE || !readings_of(node))
+			continue;
+		node->readings->clear_due = true;
+		count++;
+	}
+	ctl_dataplane_watch(c);
+	if (!c->dataplane.asking)
+		c->dataplane.poll_at = c->now;
+	return count;
+}
+
+void ctl_dataplane_forget(struct ctl_node *node) {
+	free(node->readings);
+	node->readings = NULL;
+}
