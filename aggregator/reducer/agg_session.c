@@ -240,7 +240,9 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 	struct agg_turn turn = {aggregator, now, sink};
 	struct hd_event event = {.kind = HD_EVENT_NODE_UP, .aux = hd_session_peer_role(session)};
 	struct agg_peer *peer = hd_session_user(session);
+	const struct hd_who who = hd_session_who(session);
 
+	event.who = &who;
 	agg_event(&turn, &event);
 	if (session == aggregator->upstream.session) {
 		hd_upstream_on_opened(&aggregator->upstream);
@@ -288,6 +290,7 @@ static void on_closed(
 	struct agg_turn turn = {aggregator, now, sink};
 	struct hd_event event = {.kind = HD_EVENT_NODE_DOWN, .reason = reason};
 	struct agg_peer *peer = hd_session_user(session);
+	const struct hd_who who = hd_session_who(session);
 
 	if (session == aggregator->upstream.session) {
 		event = hd_upstream_on_closed(&aggregator->upstream, reason);
@@ -301,6 +304,7 @@ static void on_closed(
 	event.aux = hd_session_peer_role(session);
 	event.job = peer->job ? peer->job->id : 0;
 	event.worker = peer->worker;
+	event.who = &who;
 	agg_event(&turn, &event);
 	if (peer->ours && reason != HD_REASON_REFUSED) {
 		agg_peer_close(&turn, peer, reason, "it ended"); /* else it says HELLO again */

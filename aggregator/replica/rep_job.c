@@ -318,7 +318,6 @@ static void replica_promote(struct srv_turn *turn, struct rep_job *replica) {
 	uint16_t former = hd_version_incarnation(job->version);
 	struct hd_event event = {
 		.kind = HD_EVENT_PROMOTED,
-		.job = job->id,
 		.base = job->version,
 		.aux = replica->entry_count,
 		.value = replica_divergence(replica),
@@ -333,7 +332,7 @@ static void replica_promote(struct srv_turn *turn, struct rep_job *replica) {
 	rep_job_free(turn->server, job);
 	turn->server->stats.promoted++;
 	event.version = job->version;
-	srv_turn_event(turn, &event);
+	srv_job_event(turn, job, &event);
 }
 
 enum rep_run rep_job_run(struct srv_turn *turn, struct srv_job *job) {

@@ -76,13 +76,12 @@ static void checkpoint_event(struct srv_turn *turn, const struct srv_job *job, i
 	struct hd_event event = {
 		.kind = HD_EVENT_CHECKPOINT,
 		.reason = error != 0 ? HD_REASON_REFUSED : HD_REASON_NONE,
-		.job = job->id,
 		.version = job->version,
 		.bytes = 2 * job->bytes,
 		.aux = (uint64_t)-error,
 	};
 
-	srv_turn_event(turn, &event);
+	srv_job_event(turn, job, &event);
 }
 
 /* A full disk may stay full: fewer and fewer tries, and lines in logs. Not at the end: time is short. */

@@ -148,12 +148,11 @@ void srv_job_confirm(struct srv_turn *turn, struct srv_job *job) {
 }
 
 void srv_job_alone(struct srv_turn *turn, struct srv_job *job) {
-	struct hd_event event
-		= {.kind = HD_EVENT_FALLBACK, .job = job->id, .version = job->version};
+	struct hd_event event = {.kind = HD_EVENT_FALLBACK, .version = job->version};
 
 	job->asking = false;
 	turn->server->stats.begun_alone++;
-	srv_turn_event(turn, &event);
+	srv_job_event(turn, job, &event);
 }
 
 void srv_jobs_alone(struct srv_turn *turn) {

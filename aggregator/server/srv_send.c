@@ -68,6 +68,15 @@ void srv_turn_event(struct srv_turn *turn, struct hd_event *event) {
 		turn->sink->event(turn->sink, event);
 }
 
+void srv_job_event(struct srv_turn *turn, const struct srv_job *job, struct hd_event *event) {
+	const struct hd_who who = {.tenant = job->spec.tenant, .job = job->spec.name};
+
+	event->job = job->id;
+	event->who = &who;
+	srv_turn_event(turn, event);
+	event->who = NULL;
+}
+
 void srv_peer_break(struct hd_server *server, struct srv_peer *peer, const char *why) {
 	peer->broken = why;
 	server->breaking = true;

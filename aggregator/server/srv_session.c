@@ -238,8 +238,10 @@ server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink
 	struct hd_server *server = owner;
 	struct srv_turn turn = {server, now, sink};
 	struct hd_event event = {.kind = HD_EVENT_NODE_UP, .aux = hd_session_peer_role(session)};
+	const struct hd_who who = hd_session_who(session);
 	struct srv_peer *peer;
 
+	event.who = &who;
 	srv_turn_event(&turn, &event);
 	if (session == server->upstream.session) {
 		hd_upstream_on_opened(&server->upstream);
@@ -295,6 +297,7 @@ static void server_closed(
 	struct hd_server *server = owner;
 	struct srv_turn turn = {server, now, sink};
 	struct hd_event event = {.kind = HD_EVENT_NODE_DOWN, .reason = reason};
+	struct hd_who who = hd_session_who(session);
 	struct srv_peer *peer;
 
 	if (session == server->upstream.session) {
@@ -313,6 +316,9 @@ static void server_closed(
 		return;
 	event.aux = hd_session_peer_role(session);
 	event.job = peer->job ? peer->job->id : 0;
+	who.tenant = peer->job ? peer->job->spec.tenant : NULL;
+	who.job = peer->job ? peer->job->spec.name : NULL;
+	event.who = &who;
 	event.worker = peer->member ? peer->member->rank : 0;
 	srv_turn_event(&turn, &event);
 	srv_peer_detach(&turn, peer, reason);

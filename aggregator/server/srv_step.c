@@ -315,7 +315,7 @@ srv_step_missing(const struct hd_server *server, const struct srv_job *job, uint
 
 hd_ns srv_step_watch(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_step *step = &job->step;
-	struct hd_event event = {.kind = HD_EVENT_STEP_WAITS, .job = job->id};
+	struct hd_event event = {.kind = HD_EVENT_STEP_WAITS};
 	hd_ns again = HD_NEVER, due = hd_ns_add(step->since, STEP_WAIT_US * HD_US);
 
 	if (step->starved) {
@@ -331,7 +331,7 @@ hd_ns srv_step_watch(struct srv_turn *turn, struct srv_job *job) {
 		event.aux = srv_step_missing(turn->server, job, &event.worker);
 		event.worker = event.aux > 0 ? event.worker : 0;
 		event.value = (double)(turn->now - step->since) / 1e9;
-		srv_turn_event(turn, &event);
+		srv_job_event(turn, job, &event);
 		step->told = turn->now;
 		due = hd_ns_add(turn->now, STEP_SAY_US * HD_US);
 	}

@@ -96,6 +96,13 @@ enum hd_event_kind {
 	HD_EVENT_COUNT
 };
 
+/* Whom an event is about, for logs. A text that the emitting node does not know is "" or NULL. */
+struct hd_who {
+	const char *host, *name; /* of a node; the name is what it calls itself */
+	struct hd_addr address;
+	const char *tenant, *job;
+};
+
 struct hd_event {
 	hd_ns at; /* the emitting node's clock */
 	enum hd_event_kind kind;
@@ -112,6 +119,7 @@ struct hd_event {
 	uint64_t aux;
 	double value;
 	uint16_t more; /* committed: further parts of the same sum, told next */
+	const struct hd_who *who; /* during the call that reports the event; NULL: not said */
 };
 
 /* Stable lower-case names, as in the shell, traces and JSON. Never NULL. */

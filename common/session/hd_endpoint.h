@@ -135,6 +135,11 @@ bool hd_session_is_open(const struct hd_session *session);
 struct hd_addr hd_session_peer(const struct hd_session *session); /* follows NAT rebinding */
 const char *hd_session_peer_name(const struct hd_session *session);
 uint8_t hd_session_peer_role(const struct hd_session *session);
+/* Its name and address, for events. */
+static inline struct hd_who hd_session_who(const struct hd_session *session) {
+	return (struct hd_who
+	){.name = hd_session_peer_name(session), .address = hd_session_peer(session)};
+}
 uint64_t hd_session_peer_boot(const struct hd_session *session);
 hd_ns hd_session_heard(const struct hd_session *session); /* last authenticated packet */
 hd_ns hd_session_rtt(const struct hd_session *session); /* smoothed; 0 = not measured */

@@ -21,6 +21,27 @@
 
 /* --- sessions --- */
 
+/* A shell does not register: its session is its visit. */
+static void tell_visit(
+	const struct hd_controller *c,
+	const struct hd_session *session,
+	enum hd_event_kind kind,
+	enum hd_reason reason
+) {
+	const struct hd_who who = hd_session_who(session);
+	const struct hd_event event = {
+		.at = c->now,
+		.kind = kind,
+		.reason = reason,
+		.aux = HD_ROLE_SHELL,
+		.who = &who,
+	};
+
+	if (hd_session_peer_role(session) == HD_ROLE_SHELL && c->config.ops
+	    && c->config.ops->visited)
+		c->config.ops->visited(c->config.owner, &event);
+}
+
 static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
 	struct hd_controller *c = owner;
 	struct ctl_node *node;
@@ -38,6 +59,7 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 	hd_session_set_user(session, node);
 	TAILQ_INSERT_TAIL(&c->nodes, node, entry);
 	c->node_count++;
+	tell_visit(c, session, HD_EVENT_NODE_UP, HD_REASON_NONE);
 }
 
 static void node_free(struct hd_controller *c, struct ctl_node *node) {
@@ -64,6 +86,7 @@ static void on_closed(
 	(void)now;
 	if (!node)
 		return;
+	tell_visit(c, session, HD_EVENT_NODE_DOWN, reason);
 	hd_session_set_user(session, NULL);
 	/* Nothing can be said to it any more. */
 	if (!node->doomed) {

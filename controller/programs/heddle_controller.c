@@ -177,32 +177,29 @@ static void record(void *owner, const struct hd_record *r) {
 	hd_journal_add(((struct program *)owner)->journal, r);
 }
 
-/* From the journal's thread. */
-static void say_journal(void *owner, bool good, const char *text) {
+/* From the threads that write. */
+static void say_written(struct program *program, const char *option, bool good, const char *text) {
 	hd_log_say(
-		&((struct program *)owner)->service.log,
+		&program->service.log,
 		good ? HD_LOG_INFO : HD_LOG_ERROR,
-		"journal",
+		option,
 		NULL,
-		"--journal: %s",
+		"--%s: %s",
+		option,
 		text
 	);
+}
+
+static void say_journal(void *owner, bool good, const char *text) {
+	say_written(owner, "journal", good, text);
 }
 
 static void keep(void *owner, char *text) {
 	hd_keeper_put(((struct program *)owner)->keeper, text);
 }
 
-/* From the keeper's thread. */
 static void say_keeper(void *owner, bool good, const char *text) {
-	hd_log_say(
-		&((struct program *)owner)->service.log,
-		good ? HD_LOG_INFO : HD_LOG_ERROR,
-		"state-dir",
-		NULL,
-		"--state-dir: %s",
-		text
-	);
+	say_written(owner, "state-dir", good, text);
 }
 
 static const char *log_level(void *owner) {
@@ -236,10 +233,15 @@ static void commanded(
 	);
 }
 
+static void visited(void *owner, const struct hd_event *event) {
+	hd_log_event(&((struct program *)owner)->service.log, event);
+}
+
 static const struct hd_controller_ops controller_ops = {
 	.gather = gather,
 	.record = record,
 	.commanded = commanded,
+	.visited = visited,
 	.keep = keep,
 	.log_level = log_level,
 	.set_log_level = set_log_level,
@@ -295,10 +297,8 @@ static int with_driver(struct program *program) {
 	size_t count = 0;
 	int status = hd_setup_driver(&program->service, &o->common, &config, &program->driver);
 
-	while (hd_controller_groups[count]) {
+	for (; hd_controller_groups[count]; count++)
 		groups[count] = hd_controller_groups[count];
-		count++;
-	}
 	groups[count] = &hd_journal_group;
 	groups[count + 1] = NULL;
 	if (status)

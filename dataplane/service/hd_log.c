@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_driver.h"
 #include "hd_log.h"
 #include "hd_message.h"
 #include "hd_out.h"
@@ -177,10 +178,21 @@ int hd_log_fail(struct hd_log *log, int code, const char *format, ...) {
 
 /* --- events of the core ---------------------------------------------------------------------- */
 
+#define WHO_BYTES 512 /* names of a host, a node, a tenant and a job, and some words */
+
+static bool of_node(const struct hd_event *event) {
+	return event->kind == HD_EVENT_NODE_UP || event->kind == HD_EVENT_NODE_DOWN;
+}
+
 static enum hd_log_level level_of(const struct hd_event *event) {
+	/* A shell comes and goes with each command, which is logged itself. */
+	if (of_node(event) && event->aux == HD_ROLE_SHELL)
+		return HD_LOG_DEBUG;
 	switch (event->kind) {
 	case HD_EVENT_NODE_UP:
 	case HD_EVENT_NODE_DOWN:
+	case HD_EVENT_NOTICE:
+	case HD_EVENT_PROMOTED:
 	case HD_EVENT_CHECKPOINT:
 	case HD_EVENT_STEP_WAITS:
 		return HD_LOG_INFO;
@@ -192,71 +204,133 @@ static enum hd_log_level level_of(const struct hd_event *event) {
 	}
 }
 
-static void who(const struct hd_event *event, char *text, size_t bytes) {
-	if (event->kind == HD_EVENT_NODE_UP || event->kind == HD_EVENT_NODE_DOWN) {
-		const char *role = hd_role_name((uint8_t)(event->aux < 256 ? event->aux : 0));
+static bool is_said(const char *text) {
+	return text && text[0];
+}
 
-		if (event->aux == HD_ROLE_WORKER && event->job)
-			(void)snprintf(
-				text, bytes, "%s %u of job %08x", role, event->worker, event->job
-			);
-		else
-			(void)snprintf(text, bytes, "%s", role);
+__attribute__((format(printf, 2, 3))) static void put(struct hd_out *out, const char *format, ...) {
+	char text[WHO_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	hd_out_text(out, text);
+}
+
+/* By its name where the node knows it, else by its id. */
+static void put_job(struct hd_out *out, const struct hd_event *event) {
+	const struct hd_who *who = event->who;
+
+	if (who && is_said(who->job))
+		put(out, "job %s/%s", who->tenant, who->job);
+	else
+		put(out, "job %08x", event->job);
+}
+
+/* worker 3 of job vision/resnet on host h3 (w3, 10.0.0.3:4773) */
+static void put_node(struct hd_out *out, const struct hd_event *event, uint8_t role) {
+	const struct hd_who *who = event->who;
+	char address[HD_ADDR_TEXT_BYTES] = "";
+
+	hd_out_text(out, hd_role_name(role));
+	if (role == HD_ROLE_WORKER && event->job) {
+		put(out, " %u of ", event->worker);
+		put_job(out, event);
+	}
+	if (!who)
+		return;
+	if (is_said(who->host))
+		put(out, " on host %s", who->host);
+	if (hd_addr_is_none(who->address))
+		return;
+	hd_driver_print_addr(who->address, address);
+	put(out,
+	    " (%s%s%s)",
+	    is_said(who->name) ? who->name : "",
+	    is_said(who->name) ? ", " : "",
+	    address);
+}
+
+static void put_version(struct hd_out *out, hd_version version) {
+	put(out,
+	    "%u.%llu",
+	    hd_version_incarnation(version),
+	    (unsigned long long)hd_version_counter(version));
+}
+
+static void put_promoted(struct hd_out *out, const struct hd_event *event) {
+	put_job(out, event);
+	hd_out_text(out, " goes on from version ");
+	put_version(out, event->version);
+	if (event->aux > 0)
+		put(out, ", without %llu known commits", (unsigned long long)event->aux);
+	if (!event->who || !is_said(event->who->host))
+		return; /* the replica itself says it */
+	hd_out_text(out, " at the ");
+	put_node(out, event, HD_ROLE_REPLICA);
+}
+
+static void put_rolled_back(struct hd_out *out, const struct hd_event *event) {
+	put_job(out, event);
+	put(out, " lost %llu commits, goes on from ", (unsigned long long)event->aux);
+	put_version(out, event->version);
+	if (event->who && is_said(event->who->host))
+		put(out, " on host %s", event->who->host);
+}
+
+static void put_waits(struct hd_out *out, const struct hd_event *event) {
+	put_job(out, event);
+	put(out,
+	    " for %.1f s, for worker %u and %llu more",
+	    event->value,
+	    event->worker,
+	    (unsigned long long)event->aux - 1);
+}
+
+static void put_who(struct hd_out *out, const struct hd_event *event) {
+	if (of_node(event)) {
+		put_node(out, event, (uint8_t)(event->aux < 256 ? event->aux : 0));
+	} else if (event->kind == HD_EVENT_NOTICE) {
+		put_node(out, event, HD_ROLE_WORKER);
+		put(out, " is preempted in %.1f s", event->value);
+	} else if (event->kind == HD_EVENT_PROMOTED) {
+		put_promoted(out, event);
 	} else if (event->kind == HD_EVENT_ROLLED_BACK) {
-		(void)snprintf(
-			text,
-			bytes,
-			"job %08x lost %llu commits, goes on from %u.%llu",
-			event->job,
-			(unsigned long long)event->aux,
-			hd_version_incarnation(event->version),
-			(unsigned long long)hd_version_counter(event->version)
-		);
+		put_rolled_back(out, event);
 	} else if (event->kind == HD_EVENT_STEP_WAITS && event->aux > 0) {
-		(void)snprintf(
-			text,
-			bytes,
-			"job %08x for %.1f s, for worker %u and %llu more",
-			event->job,
-			event->value,
-			event->worker,
-			(unsigned long long)event->aux - 1
-		);
-	} else if (event->job && event->round) {
-		(void)snprintf(
-			text,
-			bytes,
-			"job %08x worker %u %s %u",
-			event->job,
-			event->worker,
-			event->direction == HD_PULL ? "pull" : "push",
-			event->round
-		);
+		put_waits(out, event);
 	} else if (event->job) {
-		(void)snprintf(text, bytes, "job %08x", event->job);
-	} else {
-		text[0] = '\0';
+		put_job(out, event);
+		if (event->round)
+			put(out,
+			    " worker %u %s %u",
+			    event->worker,
+			    event->direction == HD_PULL ? "pull" : "push",
+			    event->round);
 	}
 }
 
 void hd_log_event(struct hd_log *log, const struct hd_event *event) {
 	enum hd_log_level level = level_of(event);
 	bool because = event->reason != HD_REASON_NONE;
-	char text[96];
+	struct hd_out out = {0};
 
 	if (!hd_log_wants(log, level))
 		return;
-	who(event, text, sizeof text);
+	put_who(&out, event);
 	hd_log_say(
 		log,
 		level,
 		hd_event_name(event->kind),
 		event,
-		"%s%s%s%s%s",
+		"%s%s%.*s%s%s",
 		hd_event_name(event->kind),
-		text[0] ? ": " : "",
-		text,
+		out.bytes ? ": " : "",
+		(int)out.bytes,
+		out.bytes ? (const char *)out.data : "",
 		because ? ": " : "",
 		because ? hd_reason_name(event->reason) : ""
 	);
+	hd_out_fini(&out);
 }

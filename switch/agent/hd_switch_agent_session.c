@@ -74,10 +74,12 @@ bool agent_routes_are_valid(void) {
 static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
 	struct hd_switch_agent *agent = owner;
 	struct agent_turn turn = {agent, now, sink};
+	const struct hd_who who = hd_session_who(session);
 
 	agent_event(
 		&turn,
-		(struct hd_event){.kind = HD_EVENT_NODE_UP, .aux = hd_session_peer_role(session)}
+		(struct hd_event
+		){.kind = HD_EVENT_NODE_UP, .aux = hd_session_peer_role(session), .who = &who}
 	);
 	if (session != agent->upstream.session)
 		return;
@@ -111,6 +113,7 @@ static void on_closed(
 	struct hd_switch_agent *agent = owner;
 	struct agent_turn turn = {agent, now, sink};
 	struct hd_event event = {.kind = HD_EVENT_NODE_DOWN, .reason = reason};
+	const struct hd_who who = hd_session_who(session);
 
 	(void)text;
 	event.aux = hd_session_peer_role(session);
@@ -118,6 +121,7 @@ static void on_closed(
 		event = hd_upstream_on_closed(&agent->upstream, reason);
 		agent_leases_alone(&turn);
 	}
+	event.who = &who;
 	agent_event(&turn, event);
 }
 

@@ -28,6 +28,13 @@ static inline const char *ctl_direction_name(uint8_t direction) {
 
 /* --- ctl_bus.c --- */
 void ctl_event(struct hd_sink *sink, struct hd_event event);
+/* The same, of a node, and a job (may be NULL): it says in words who they are. */
+void ctl_event_of(
+	const struct ctl_node *node,
+	const struct ctl_job *job,
+	struct hd_event event,
+	struct hd_sink *sink
+);
 uint32_t ctl_link_count(const struct hd_controller *c);
 const char *ctl_link_name(const struct hd_controller *c, uint32_t link);
 /* Sends reliably; a full queue dooms the node. 0 or -errno. */

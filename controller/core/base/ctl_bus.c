@@ -12,6 +12,21 @@ void ctl_event(struct hd_sink *sink, struct hd_event event) {
 		sink->event(sink, &event);
 }
 
+void ctl_event_of(
+	const struct ctl_node *node,
+	const struct ctl_job *job,
+	struct hd_event event,
+	struct hd_sink *sink
+) {
+	struct hd_who who = hd_session_who(node->session);
+
+	who.host = node->host;
+	who.tenant = job ? job->tenant_name : NULL;
+	who.job = job ? job->name : NULL;
+	event.who = &who;
+	ctl_event(sink, event);
+}
+
 uint32_t ctl_link_count(const struct hd_controller *c) {
 	return hd_topology_link_count(c->config.topology) + 1;
 }

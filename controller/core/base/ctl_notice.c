@@ -78,15 +78,17 @@ void ctl_notice(
 		ctl_record_node(c, node, "notice", HD_REASON_NONE);
 	}
 	node->preempted_at = at;
-	ctl_event(
-		sink,
+	ctl_event_of(
+		node,
+		node->job,
 		(struct hd_event){
 			.at = c->now,
 			.kind = HD_EVENT_NOTICE,
 			.job = m->job,
 			.worker = m->worker,
 			.value = m->left_us * 1e-6,
-		}
+		},
+		sink
 	);
 	ctl_check_by(c, at);
 	if (c->pending_count)

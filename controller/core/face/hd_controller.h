@@ -31,6 +31,9 @@ struct hd_controller_ops {
 	  struct hd_addr from,
 	  const struct hd_msg_command *command,
 	  const struct hd_msg_done *done);
+	/* A shell's session begins or ends (NODE_UP, NODE_DOWN). For logs: shells are no nodes of the fabric, and
+	 * the sink is not told of them. */
+	void (*visited)(void *owner, const struct hd_event *event);
 	/* What must outlive this controller is different now: hd_controller_kept()'s text, to be freed. */
 	void (*keep)(void *owner, char *text);
 	const char *(*log_level)(void *owner);

@@ -63,7 +63,7 @@ void ctl_node_down(
 		return;
 	c->counters.leases_ended++;
 	event.job = node->job ? node->job->id : 0;
-	ctl_event(sink, event);
+	ctl_event_of(node, node->job, event, sink);
 	ctl_record_node(c, node, "down", why);
 	/* The server takes these for the end of a transfer; its round may be asked for again. */
 	if (role == HD_ROLE_WORKER)

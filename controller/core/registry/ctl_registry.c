@@ -391,8 +391,9 @@ void ctl_register(
 	c->counters.registered++;
 	c->aggregator_count += m->role == HD_ROLE_AGGREGATOR;
 	c->switch_count += m->role == HD_ROLE_SWITCH;
-	ctl_event(
-		sink,
+	ctl_event_of(
+		node,
+		job,
 		(struct hd_event){
 			.at = c->now,
 			.kind = HD_EVENT_NODE_UP,
@@ -400,7 +401,8 @@ void ctl_register(
 			.worker = m->worker,
 			.position = (uint64_t)host + 1,
 			.aux = m->role,
-		}
+		},
+		sink
 	);
 	if (job)
 		attach_worker(c, node, job, m, sink);

@@ -66,8 +66,9 @@ static void tell_promoted(
 	const struct ctl_node *node,
 	struct hd_sink *sink
 ) {
-	ctl_event(
-		sink,
+	ctl_event_of(
+		node,
+		job,
 		(struct hd_event){
 			.at = c->now,
 			.kind = HD_EVENT_PROMOTED,
@@ -77,7 +78,8 @@ static void tell_promoted(
 			.aux = job->replica.behind,
 			.value = job->replica.divergence,
 			.position = (uint64_t)node->host_index + 1,
-		}
+		},
+		sink
 	);
 	ctl_record(
 		c,

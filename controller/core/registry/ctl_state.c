@@ -13,6 +13,7 @@
 /* A new life of the server begins behind what the last one had reported. */
 static void tell_rolled_back(
 	struct hd_controller *c,
+	const struct ctl_node *node,
 	const struct ctl_job *job,
 	hd_version version,
 	struct hd_sink *sink
@@ -22,8 +23,9 @@ static void tell_rolled_back(
 	if (hd_version_incarnation(version) == hd_version_incarnation(job->newest) || has >= had)
 		return;
 	c->counters.rolled_back += had - has;
-	ctl_event(
-		sink,
+	ctl_event_of(
+		node,
+		job,
 		(struct hd_event){
 			.at = c->now,
 			.kind = HD_EVENT_ROLLED_BACK,
@@ -31,7 +33,8 @@ static void tell_rolled_back(
 			.version = version,
 			.base = job->newest,
 			.aux = had - has,
-		}
+		},
+		sink
 	);
 }
 
@@ -70,7 +73,7 @@ void ctl_state(
 	job->begun = true;
 	job->recalled = false;
 	ctl_check_by(c, c->now); /* for its replica */
-	tell_rolled_back(c, job, m->version, sink);
+	tell_rolled_back(c, node, job, m->version, sink);
 	ctl_job_version(job, m->version);
 	if (m->position > job->position)
 		job->position = m->position;

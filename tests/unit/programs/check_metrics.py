@@ -213,6 +213,25 @@ def check_bad_options(where, keys):
             check(done.returncode == code and word in done.stderr, f"{options}: {done.returncode} {done.stderr}")
 
 
+def address_of(server):
+    return re.search(r"ready ([\d.:]+)", server.first)[1]
+
+
+def check_visits(nodes, addresses, keys):
+    """heddlectl comes and goes with each command: that is no news."""
+    def visits(node):
+        return [line for line in node.lines() if ": shell (heddlectl, 127.0.0.1:" in line["message"]]
+
+    for address in addresses:
+        check(run(SHELL, "--server", address, "--key-file", keys, "show", "counters").returncode == 0, address)
+    check(not any(visits(node) for node in nodes), f"{[visits(node) for node in nodes]}")
+    done = run(SHELL, "--controller", addresses[0], "--key-file", keys, "set", "log-level", "debug")
+    check(done.returncode == 0, done.stderr)
+    check(run(SHELL, "--controller", addresses[0], "--key-file", keys, "show", "nodes").returncode == 0, "show nodes")
+    until(lambda: {line["event"] for line in visits(nodes[0])} >= {"node-up", "node-down"}, "visits at debug")
+    run(SHELL, "--controller", addresses[0], "--key-file", keys, "set", "log-level", "info")
+
+
 def main():
     with tempfile.TemporaryDirectory() as where:
         keys = write_keys(where)
@@ -223,7 +242,8 @@ def main():
         server = Node(where, "server", SERVER, "--key-file", keys, "--listen", "127.0.0.1:0",
                       "--controller", address, "--host", "ps")
         up = controller.wait_for("node-up")
-        check(up["message"] == "node-up: server" and up["detail"]["event"] == "node-up", up)
+        check(up["message"] == f"node-up: server on host ps (ps, {address_of(server)})", up)
+        check(up["detail"]["event"] == "node-up", up)
         families = controller.families()
         check(value(families, "heddle_fabric_servers") == 1, "a server")
         check(value(families, "heddle_controller_registered") == 1, "registered")
@@ -238,7 +258,8 @@ def main():
         check(value(again, "heddle_process_gathers") > value(families, "heddle_process_gathers"), "counters grow")
         of_server = server.families()
         check(value(of_server, "heddle_endpoint_opened") >= 1 and "heddle_server_committed" in of_server, "server")
-        check_shell(re.search(r"ready ([\d.:]+)", server.first)[1], keys)
+        check_shell(address_of(server), keys)
+        check_visits([controller, server], [address, address_of(server)], keys)
         check_prometheus(where, [controller, server])
         check_http(controller)
         check_stopped(server)

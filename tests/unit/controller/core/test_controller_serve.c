@@ -4,9 +4,12 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#define TOLD_BYTES 4096
 #define FIRST_EPOCH (UINT64_C(1) << 48) /* in a generation */
 
 static struct hd_message
@@ -109,15 +112,60 @@ static void test_newer_word_wins(void **state) {
 	}
 }
 
+/* What the controller says of nodes, a line each: kind, host, name, address, job. */
+static void note_who(struct net *net, const struct hd_event *event) {
+	const struct hd_who *who = event->who;
+	char *text = net->user;
+	size_t used = strlen(text);
+
+	if (!who)
+		return;
+	assert_non_null(event->who->host);
+	(void)snprintf(
+		text + used,
+		TOLD_BYTES - used,
+		"%s %s %s %08x:%u %s/%s\n",
+		hd_event_name(event->kind),
+		who->host,
+		who->name,
+		who->address.ipv4,
+		who->address.port,
+		who->tenant ? who->tenant : "",
+		who->job ? who->job : ""
+	);
+}
+
+static void
+assert_told(const char *told, const char *kind, const struct peer *peer, const char *job) {
+	char line[160];
+
+	(void)snprintf(
+		line,
+		sizeof line,
+		"%s %s %s %08x:%u %s\n",
+		kind,
+		peer->host,
+		peer->host,
+		peer->addr.ipv4,
+		peer->addr.port,
+		job
+	);
+	if (!strstr(told, line))
+		fail_msg("no '%s' in:\n%s", line, told);
+}
+
 /* The server dies, its replica takes over and dies, the old one is back with nothing and has begun the job anew for a
  * worker that was cut off: the job waits for the replica, which has it. */
 static void test_promoted_one_is_away(void **state) {
 	struct peer *server, *replica, *worker;
+	char told[TOLD_BYTES] = "";
 	struct hd_message m;
 	struct net net;
 
 	(void)state;
 	net_open(&net, &net_plain);
+	net.on_event = note_who;
+	net.user = told;
 	server = net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 8);
 	replica = net_peer(&net, HD_ROLE_REPLICA, "h2");
@@ -147,6 +195,10 @@ static void test_promoted_one_is_away(void **state) {
 	net_run(&net, 2 * HD_SECOND);
 	assert_int_equal(counters(&net)->promotions, 1);
 	assert_int_equal(newest_order(replica)->order, HD_REPLICA_SERVE);
+	assert_told(told, "node-up", server, "/");
+	assert_told(told, "node-up", worker, "t/j");
+	assert_told(told, "node-down", server, "/");
+	assert_told(told, "promoted", replica, "t/j");
 	m = server_state(worker, 30, 40);
 	m.state.version = hd_version_make(3, 30);
 	m.state.generation = newest_order(replica)->generation;
