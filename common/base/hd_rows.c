@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_rows.h"
+#include "hd_text.h"
 
 #include <assert.h>
 #include <math.h>
@@ -25,14 +26,13 @@ static void escape(const char *text, char *to, size_t bytes) {
 }
 
 static const char *filter_parse(struct hd_filter *filter, const char *text) {
-	char *save = NULL, *word, *end;
+	char *save = NULL, *word;
 
 	memset(filter, 0, sizeof *filter);
 	escape(text ? text : "", filter->text, sizeof filter->text);
 	for (word = strtok_r(filter->text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		if (strncmp(word, "from=", 5) == 0) {
-			filter->from = strtoull(word + 5, &end, 10);
-			if (*end || end == word + 5 || word[5] == '-' || filter->from > UINT32_MAX)
+			if (!hd_text_whole(word + 5, UINT32_MAX, &filter->from))
 				return "filter: from: not a number (0 to 4294967295)";
 			continue;
 		}

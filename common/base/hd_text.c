@@ -2,6 +2,7 @@
 #include "hd_assert.h"
 #include "hd_text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool continues(const uint8_t *at, size_t bytes, size_t length) {
@@ -68,4 +69,39 @@ size_t hd_text_copy(char *field, size_t capacity, const char *text) {
 	}
 	field[used] = '\0';
 	return used;
+}
+
+bool hd_text_whole(const char *text, uint64_t most, uint64_t *value) {
+	uint64_t number = 0;
+
+	if (!*text)
+		return false;
+	for (; *text; text++) {
+		uint64_t digit = (uint64_t)(*text - '0');
+
+		if (*text < '0' || *text > '9' || number > UINT64_MAX / 10
+		    || number * 10 > UINT64_MAX - digit)
+			return false;
+		number = number * 10 + digit;
+	}
+	if (number > most)
+		return false;
+	*value = number;
+	return true;
+}
+
+bool hd_text_real(const char *text, double *value) {
+	const char *first = text + (*text == '-');
+	double number;
+	char *end;
+
+	if ((*first < '0' || *first > '9') && *first != '.')
+		return false;
+	if (text[strspn(text, "0123456789.eE+-")])
+		return false;
+	number = strtod(text, &end);
+	if (end == text || *end)
+		return false;
+	*value = number;
+	return true;
 }

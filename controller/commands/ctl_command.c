@@ -81,7 +81,6 @@ static bool object_is(const struct order *o, const char *name) {
 /* False: refused. */
 static bool take_number(struct order *o, const struct ctl_setting *s, double *value) {
 	const char *text = o->m->value;
-	char *end;
 
 	if (s->on && (strcmp(text, "on") == 0 || strcmp(text, "off") == 0)) {
 		*value = strcmp(text, "on") == 0;
@@ -95,9 +94,8 @@ static bool take_number(struct order *o, const struct ctl_setting *s, double *va
 		*value = 0;
 		return true;
 	}
-	*value = strtod(text, &end);
-	if (end != text && !*end && *value >= s->least && *value <= s->most
-	    && (!s->whole || floor(*value) >= *value))
+	if (hd_text_real(text, value) && *value >= s->least && *value <= s->most
+	    && (!s->whole || !text[strspn(text, "0123456789")]))
 		return true;
 	wrong(o,
 	      "%s: '%s' (a %snumber from %.10g to %.10g%s)",
@@ -310,20 +308,19 @@ static void evict_worker(struct order *o, struct ctl_node *node) {
 
 static void evict_one(struct order *o, struct ctl_job *job) {
 	struct ctl_node *node = NULL;
-	char *end;
-	unsigned long rank = strtoul(o->m->value, &end, 10);
+	uint64_t rank;
 
-	if (end == o->m->value || *end || o->m->value[0] == '-' || rank >= HD_WORKERS_MAX) {
+	if (!hd_text_whole(o->m->value, HD_WORKERS_MAX - 1, &rank)) {
 		wrong(o, "worker: '%s' (a rank from 0 to %d)", o->m->value, HD_WORKERS_MAX - 1);
 		return;
 	}
 	node = ctl_worker(job, (uint16_t)rank);
 	if (!node) {
-		wrong(o, "worker: %lu of job %s is not registered", rank, job->name);
+		wrong(o, "worker: %s of job %s is not registered", o->m->value, job->name);
 		return;
 	}
 	evict_worker(o, node);
-	say(o, "worker %lu of job %s is evicted", rank, job->name);
+	say(o, "worker %u of job %s is evicted", (unsigned)rank, job->name);
 }
 
 static void evict_job(struct order *o, struct ctl_job *job) {

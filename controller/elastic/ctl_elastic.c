@@ -7,6 +7,7 @@
  */
 #include "ctl_base.h"
 #include "ctl_elastic.h"
+#include "hd_text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -172,14 +173,14 @@ int ctl_elastic_price(
 	char *error,
 	size_t error_bytes
 ) {
-	char *end;
-	double price = strtod(text, &end);
+	double price;
 
 	if (!job->elastic) {
 		(void)snprintf(error, error_bytes, "price: job %s has no policy", job->name);
 		return -EINVAL;
 	}
-	if (end == text || *end || hd_elastic_price(&job->elastic->owner, seconds(c), price) < 0) {
+	if (!hd_text_real(text, &price)
+	    || hd_elastic_price(&job->elastic->owner, seconds(c), price) < 0) {
 		(void)snprintf(
 			error, error_bytes, "price: '%s' (of a worker for an hour, 0 or more)", text
 		);

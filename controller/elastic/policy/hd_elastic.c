@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_elastic.h"
 #include "hd_elastic_policy.h"
+#include "hd_text.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Every policy: its row is in a file of its own. */
@@ -121,10 +121,9 @@ static int take_number(
 	const char *text,
 	double *value
 ) {
-	char *end;
-	double x = strtod(text, &end);
+	double x;
 
-	if (end == text || *end || !(x >= key->least && x <= key->most)
+	if (!hd_text_real(text, &x) || !(x >= key->least && x <= key->most)
 	    || (key->whole && floor(x) < x))
 		return wrong(
 			t,

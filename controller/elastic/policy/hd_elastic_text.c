@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_elastic_text.h"
+#include "hd_text.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NUMBER_BYTES_MAX 63
@@ -12,15 +12,14 @@
 /* One number that ends at `stop` or at the end of the text; *at behind it. */
 static bool take_number(const char **at, const char *stop, double *value) {
 	const size_t bytes = strcspn(*at, stop);
-	char text[NUMBER_BYTES_MAX + 1], *end;
+	char text[NUMBER_BYTES_MAX + 1];
 
 	if (bytes == 0 || bytes > NUMBER_BYTES_MAX)
 		return false;
 	memcpy(text, *at, bytes);
 	text[bytes] = '\0';
-	*value = strtod(text, &end);
 	*at += bytes;
-	return *end == '\0' && isfinite(*value);
+	return hd_text_real(text, value) && isfinite(*value);
 }
 
 /* Where n belongs in the rising list; moves the others up. */

@@ -209,6 +209,7 @@ static void test_filters(void **state) {
 		"from=x",
 		"from=",
 		"from=-1",
+		"from=+1",
 		"from=4294967296",
 		"a b c d e f g h i j k l m n o p q",
 	};

@@ -225,13 +225,11 @@ static void test_evict(void **state) {
 		"mnist",
 		"7",
 		"worker: 7 of job mnist is not registered");
-	refused(&s,
-		HD_VERB_EVICT,
-		"worker",
-		"mnist",
-		"4096",
-		"worker: '4096' (a rank from 0 to 4095)");
+	refused(&s, HD_VERB_EVICT, "worker", "mnist", "4096", "'4096' (a rank from 0 to 4095)");
 	refused(&s, HD_VERB_EVICT, "worker", "mnist", "-1", "worker: '-1'");
+	refused(&s, HD_VERB_EVICT, "worker", "mnist", "+1", "worker: '+1'");
+	refused(&s, HD_VERB_SET, "theta", "", "+2", "theta: '+2'");
+	refused(&s, HD_VERB_SET, "interval-us", "", "0x10", "interval-us: '0x10'");
 	refused(&s, HD_VERB_EVICT, "all", "", "", "object: 'all' (job JOB, or worker JOB RANK)");
 	did(&s, HD_VERB_EVICT, "job", "mnist", "");
 	assert_int_equal(

@@ -161,6 +161,7 @@ static void test_bad_questions(void **state) {
 	assert_null(show(shell, "nodes", "from=x"));
 	assert_non_null(strstr(shell->refused, "from: not a number"));
 	assert_null(show(shell, "nodes", "from=-1"));
+	assert_null(show(shell, "nodes", "from=+1"));
 	assert_null(show(shell, "nodes", "a b c d e f g h i j k l m n o p q"));
 	assert_non_null(strstr(shell->refused, "more than 16 words"));
 	assert_null(show(shell, "nodes", "from=99999999999999999999"));

@@ -105,7 +105,8 @@ static void test_numbers(void **state) {
 		= {"", " 1", "+1", "-1", "1 ", "1.0", "1e3", "0x1", "18446744073709551616", "1K"};
 	static const char *const not_bytes[]
 		= {"", "K", "1KK", "1k", "-1K", "1 K", "17179869184G", "0"};
-	static const char *const not_real[] = {"", "x", "1x", "nan", "inf", "-1", "1e999", "11"};
+	static const char *const not_real[]
+		= {"", "x", "1x", "nan", "inf", "-1", "1e999", "11", "+1", " 1", "0x1", "1 "};
 	uint64_t whole = 7;
 	double real = 7;
 
