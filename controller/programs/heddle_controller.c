@@ -286,16 +286,16 @@ static int run(void *owner) {
 }
 
 static int with_driver(struct program *program) {
-	const struct options *o = program->options;
+	const struct hd_setup_options *common = &program->options->common;
 	struct hd_driver_config config = {
-		.options = o->common.driver,
+		.options = common->driver,
 		.event = on_event,
 		.woken = on_woken,
 		.owner = program,
 	};
 	const struct hd_stat_group *groups[HD_STAT_VALUES_MAX];
 	size_t count = 0;
-	int status = hd_setup_driver(&program->service, &o->common, &config, &program->driver);
+	int status = hd_setup_driver(&program->service, common, &config, &program->driver);
 
 	for (; hd_controller_groups[count]; count++)
 		groups[count] = hd_controller_groups[count];
@@ -303,7 +303,7 @@ static int with_driver(struct program *program) {
 	groups[count + 1] = NULL;
 	if (status)
 		return status;
-	status = hd_setup_serve(&program->service, program->driver, groups, run, program);
+	status = hd_setup_serve(&program->service, common, program->driver, groups, run, program);
 	hd_driver_close(program->driver);
 	program->driver = program->service.driver = NULL;
 	return status;

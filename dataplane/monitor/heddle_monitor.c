@@ -250,7 +250,7 @@ static int make_monitor(struct program *program) {
 		return hd_log_fail(o->common.log, EX_OSERR, "no memory");
 	if (hd_driver_open(&ordinary, &program->driver, error, sizeof error))
 		return hd_log_fail(o->common.log, EX_OSERR, "socket: %s", error);
-	return hd_setup_events(&program->service, &o->common);
+	return 0;
 }
 
 static int with_options(struct program *program) {
@@ -263,7 +263,9 @@ static int with_options(struct program *program) {
 	if (!status)
 		status = make_monitor(program);
 	if (!status)
-		status = hd_setup_serve(&program->service, program->driver, groups, run, program);
+		status = hd_setup_serve(
+			&program->service, &o->common, program->driver, groups, run, program
+		);
 	hd_monitor_destroy(program->monitor);
 	hd_counter_close(program->counter);
 	return hd_setup_end(&program->service, &o->common, &program->keys, program->driver, status);

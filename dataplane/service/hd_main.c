@@ -87,7 +87,9 @@ int hd_main_run(
 	if (!status)
 		status = ops->make(run, common, &running.core);
 	if (!status)
-		status = hd_setup_serve(&run->service, run->driver, ops->groups, serve, &running);
+		status = hd_setup_serve(
+			&run->service, common, run->driver, ops->groups, serve, &running
+		);
 	ops->close(run, running.core);
 	return hd_setup_end(&run->service, common, &run->keys, run->driver, status);
 }

@@ -54,29 +54,6 @@ static int read_keys(struct hd_log *log, const char *path, struct hd_keyring *ke
 	);
 }
 
-/* From the event log's thread. */
-static void say_trouble(void *owner, const char *sentence) {
-	(void)hd_log_fail(owner, 0, "--events: %s", sentence);
-}
-
-int hd_setup_events(struct hd_service *service, const struct hd_setup_options *options) {
-	int status;
-
-	if (!options->events)
-		return 0;
-	status = hd_event_log_open(options->events, options->host, &service->events);
-	if (status)
-		return hd_log_fail(
-			&service->log,
-			EX_CANTCREAT,
-			"--events: %s: %s",
-			options->events,
-			strerror(-status)
-		);
-	hd_event_log_on_trouble(service->events, say_trouble, &service->log);
-	return 0;
-}
-
 int hd_setup_begin(
 	struct hd_service *service,
 	const struct hd_setup_options *options,
@@ -106,12 +83,14 @@ int hd_setup_end(
 	);
 }
 
-static int open_driver(
-	struct hd_log *log,
-	const char *listen,
+int hd_setup_driver(
+	struct hd_service *service,
+	const struct hd_setup_options *options,
 	struct hd_driver_config *config,
 	struct hd_driver **driver
 ) {
+	const char *listen = options->listen;
+	struct hd_log *log = &service->log;
 	char error[256];
 	int code = hd_driver_resolve_own(listen, &config->bind);
 
@@ -124,25 +103,6 @@ static int open_driver(
 	if (hd_driver_was_chosen(&config->options))
 		return hd_log_fail(log, EX_UNAVAILABLE, "--%s", error);
 	return hd_log_fail(log, EX_UNAVAILABLE, "--listen: %s: %s", listen, error);
-}
-
-int hd_setup_driver(
-	struct hd_service *service,
-	const struct hd_setup_options *options,
-	struct hd_driver_config *config,
-	struct hd_driver **driver
-) {
-	struct hd_driver *opened = NULL;
-	int status = open_driver(&service->log, options->listen, config, &opened);
-
-	if (status)
-		return status;
-	status = hd_setup_events(service, options);
-	if (status)
-		hd_driver_close(opened);
-	else
-		*driver = opened;
-	return status;
 }
 
 static int read_token(struct hd_service *service) {
@@ -186,8 +146,32 @@ static int start_service(
 	return say_started(service, status, error);
 }
 
+/* From the event log's thread. */
+static void say_trouble(void *owner, const char *sentence) {
+	(void)hd_log_fail(owner, 0, "--events: %s", sentence);
+}
+
+int hd_setup_events(struct hd_service *service, const struct hd_setup_options *options) {
+	int status;
+
+	if (!options->events)
+		return 0;
+	status = hd_event_log_open(options->events, options->host, &service->events);
+	if (status)
+		return hd_log_fail(
+			&service->log,
+			EX_CANTCREAT,
+			"--events: %s: %s",
+			options->events,
+			strerror(-status)
+		);
+	hd_event_log_on_trouble(service->events, say_trouble, &service->log);
+	return 0;
+}
+
 int hd_setup_serve(
 	struct hd_service *service,
+	const struct hd_setup_options *options,
 	struct hd_driver *driver,
 	const struct hd_stat_group *const *groups,
 	int (*run)(void *owner),
@@ -195,6 +179,8 @@ int hd_setup_serve(
 ) {
 	int status = start_service(service, driver, groups);
 
+	if (status == 0)
+		status = hd_setup_events(service, options);
 	if (status == 0)
 		status = run(owner);
 	hd_service_stop(service);

@@ -69,20 +69,21 @@ int hd_setup_end(
 	struct hd_driver *driver,
 	int status
 );
-/* Opens a driver on options->listen (port 0: any free one), which it sets config->bind from, and then the events: who
- * is started a second time by mistake finds the port taken, and leaves the first one's log as it is. */
+/* Opens a driver on options->listen (port 0: any free one), which it sets config->bind from. */
 int hd_setup_driver(
 	struct hd_service *service,
 	const struct hd_setup_options *options,
 	struct hd_driver_config *config,
 	struct hd_driver **driver
 );
-/* Opens (truncates) service->events, whose troubles are told on the log: once this program has what only one can have.
- * hd_setup_driver() does it; for those that open a driver of their own. */
+/* Opens (truncates) service->events, whose troubles are told on the log. Only once the program has its ports, the
+ * driver's and that of the metrics: one that is started a second time by mistake finds them taken, and leaves the first
+ * one's events as they are. */
 int hd_setup_events(struct hd_service *service, const struct hd_setup_options *options);
-/* run(), with the service as long as that runs: hd_service_start(), hd_service_stop(). */
+/* run(), with the service as long as that runs: hd_service_start(), hd_setup_events(), hd_service_stop(). */
 int hd_setup_serve(
 	struct hd_service *service,
+	const struct hd_setup_options *options,
 	struct hd_driver *driver,
 	const struct hd_stat_group *const *groups,
 	int (*run)(void *owner),

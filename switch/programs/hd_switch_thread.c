@@ -237,6 +237,8 @@ static int start(struct hd_switch_thread *thread) {
 		status = make_agent(thread);
 	if (status == 0)
 		status = start_service(thread);
+	if (status == 0)
+		status = hd_setup_events(c->service, c->setup);
 	if (status == 0 && pthread_create(&thread->thread, NULL, run, thread) != 0)
 		status = hd_log_fail(log, EX_OSERR, "no thread for the agent");
 	thread->started = status == 0;

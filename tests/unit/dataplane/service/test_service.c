@@ -206,8 +206,7 @@ static void test_setup_ends(void **state) {
 	options.listen = "127.0.0.1:0";
 	options.events = "/nonexistent/events";
 	assert_int_equal(hd_setup_begin(&service, &options, &keys), 0);
-	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), EX_CANTCREAT);
-	assert_null(driver);
+	assert_int_equal(hd_setup_events(&service, &options), EX_CANTCREAT);
 	assert_non_null(strstr(tap_read(&tap), "--events: /nonexistent/events: No such file"));
 	assert_int_equal(hd_setup_end(&service, &options, &keys, NULL, EX_CANTCREAT), EX_CANTCREAT);
 	assert_int_equal(keys.count, 0);
@@ -217,6 +216,7 @@ static void test_setup_ends(void **state) {
 		assert_int_equal(keys.count, 1);
 		assert_int_equal(keys.keys[0].id, 7);
 		assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), 0);
+		assert_int_equal(hd_setup_events(&service, &options), 0);
 		hd_event_log_add(service.events, &event);
 		assert_int_equal(
 			hd_setup_end(&service, &options, &keys, driver, status),
@@ -241,43 +241,6 @@ static void assert_file(const char *path, const char *text) {
 	(void)fread(read_, 1, sizeof read_ - 1, file);
 	(void)fclose(file);
 	assert_string_equal(read_, text);
-}
-
-/* A program that is started a second time finds its port taken, and leaves the first one's events as they are. */
-static void test_setup_twice(void **state) {
-	struct hd_driver_config config = {0}, again = {0};
-	struct hd_driver *driver = NULL, *second = NULL;
-	char events[64], address[HD_ADDR_TEXT_BYTES];
-	struct hd_setup_options options;
-	struct hd_service service;
-	struct tap tap;
-	int fd;
-
-	(void)state;
-	options = setup_of(&service, &tap);
-	options.listen = "127.0.0.1:0";
-	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), 0);
-	(void)snprintf(events, sizeof events, "/tmp/test_service.XXXXXX");
-	fd = mkstemp(events);
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, "{}\n", 3), 3);
-	close(fd);
-	hd_driver_print_addr(hd_driver_bound(driver), address);
-	options.listen = address;
-	options.events = events;
-	assert_int_equal(hd_setup_driver(&service, &options, &again, &second), EX_UNAVAILABLE);
-	assert_non_null(strstr(tap_read(&tap), "Address already in use"));
-	assert_null(second);
-	assert_null(service.events);
-	assert_file(events, "{}\n");
-	hd_driver_close(driver);
-	/* Its turn: the log begins anew. */
-	assert_int_equal(hd_setup_driver(&service, &options, &again, &second), 0);
-	assert_file(events, "");
-	hd_driver_close(second);
-	assert_int_equal(hd_event_log_close(service.events), 0);
-	(void)unlink(events);
-	tap_close(&tap);
 }
 
 struct run {
@@ -314,16 +277,76 @@ static void test_setup_serves(void **state) {
 	options.listen = "127.0.0.1:0";
 	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), 0);
 	service.options.metrics = "127.0.0.1:x";
-	assert_int_equal(hd_setup_serve(&service, driver, no_groups, run_once, &run), EX_USAGE);
+	assert_int_equal(
+		hd_setup_serve(&service, &options, driver, no_groups, run_once, &run), EX_USAGE
+	);
 	assert_non_null(strstr(tap_read(&tap), "--metrics: '127.0.0.1:x': "));
 	assert_int_equal(run.times, 0);
 	service.options.metrics = "127.0.0.1:0";
-	assert_int_equal(hd_setup_serve(&service, driver, no_groups, run_once, &run), 42);
+	assert_int_equal(hd_setup_serve(&service, &options, driver, no_groups, run_once, &run), 42);
 	assert_int_equal(run.times, 1);
 	assert_true(run.served);
 	assert_null(service.metrics);
 	assert_int_equal(hd_setup_end(&service, &options, &keys, driver, 42), 42);
 	(void)unlink(path);
+	tap_close(&tap);
+}
+
+/* A program that is started a second time finds a port taken, and leaves the first one's events as they are. */
+static void test_setup_twice(void **state) {
+	static const struct hd_stat_group *const no_groups[] = {NULL};
+	char events[64], address[HD_ADDR_TEXT_BYTES], metrics[HD_ADDR_TEXT_BYTES];
+	struct hd_driver *driver = NULL, *second = NULL;
+	struct hd_service service, first;
+	struct hd_setup_options options;
+	struct hd_driver_config config = {0}, again = {0};
+	struct run run = {.service = &service};
+	char error[256];
+	struct tap tap;
+	int fd;
+
+	(void)state;
+	options = setup_of(&first, &tap);
+	tap_close(&tap);
+	options = setup_of(&service, &tap);
+	options.listen = "127.0.0.1:0";
+	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), 0);
+	first.log.fd = tap.log.fd;
+	first.options.metrics = "127.0.0.1:0";
+	assert_int_equal(hd_service_start(&first, driver, no_groups, error, sizeof error), 0);
+	(void)snprintf(events, sizeof events, "/tmp/test_service.XXXXXX");
+	fd = mkstemp(events);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "{}\n", 3), 3);
+	close(fd);
+	hd_driver_print_addr(hd_driver_bound(driver), address);
+	hd_driver_print_addr(hd_metrics_bound(first.metrics), metrics);
+	(void)tap_read(&tap);
+	options.listen = address;
+	options.events = events;
+	assert_int_equal(hd_setup_driver(&service, &options, &again, &second), EX_UNAVAILABLE);
+	assert_non_null(strstr(tap_read(&tap), "Address already in use"));
+	assert_null(second);
+	/* One that has another port, but not for its metrics. */
+	options.listen = "127.0.0.1:0";
+	service.options.metrics = metrics;
+	assert_int_equal(hd_setup_driver(&service, &options, &again, &second), 0);
+	assert_int_equal(
+		hd_setup_serve(&service, &options, second, no_groups, run_once, &run),
+		EX_UNAVAILABLE
+	);
+	assert_non_null(strstr(tap_read(&tap), "Address already in use"));
+	assert_int_equal(run.times, 0);
+	assert_null(service.events);
+	assert_file(events, "{}\n");
+	hd_service_stop(&first);
+	hd_driver_close(driver);
+	/* Its turn: the log begins anew. */
+	assert_int_equal(hd_setup_serve(&service, &options, second, no_groups, run_once, &run), 42);
+	assert_file(events, "");
+	hd_driver_close(second);
+	assert_int_equal(hd_event_log_close(service.events), 0);
+	(void)unlink(events);
 	tap_close(&tap);
 }
 
