@@ -13,7 +13,7 @@ static const char usage_text[]
 	= "usage: heddlectl [options] [COMMAND...]\n"
 	  "\n"
 	  "Without a command: an interactive shell with history, completion (tab) and help (?).\n"
-	  "Words may be cut short as long as they stay unmistakable.\n"
+	  "Words may be cut short as long as they stay unmistakable; pause, drain and evict are not.\n"
 	  "A FILTER keeps the rows for which it holds: field=value, or a part of one of the row's texts.\n"
 	  "\n";
 
@@ -112,10 +112,11 @@ static int help(int count, char **words) {
 }
 
 int main(int argc, char **argv) {
+	const char *controller = getenv("HEDDLE_CONTROLLER"), *key_file = getenv("HEDDLE_KEY_FILE");
 	struct options o = {
 		.context = {
-			.controller = getenv("HEDDLE_CONTROLLER"),
-			.key_file = getenv("HEDDLE_KEY_FILE"),
+			.controller = controller,
+			.key_file = key_file,
 			.interval_s = 1,
 		},
 		.timeout_ms = 2000,
@@ -125,6 +126,11 @@ int main(int argc, char **argv) {
 
 	if (status)
 		return status;
+	/* Who is told that one of them is wrong looks where it was said. */
+	context->controller_from = context->of_server ? "--server" :
+		context->controller == controller     ? "HEDDLE_CONTROLLER" :
+							"--controller";
+	context->key_file_from = context->key_file == key_file ? "HEDDLE_KEY_FILE" : "--key-file";
 	context->timeout = (hd_ns)(o.timeout_ms * 1e6);
 	context->count = (long)o.count;
 	if (context->help)

@@ -27,8 +27,9 @@
 /* What the options said. */
 struct shell_context {
 	const char *controller; /* ADDR[:PORT] */
+	const char *controller_from; /* the option or variable that says it */
 	bool of_server; /* it is a server's */
-	const char *key_file;
+	const char *key_file, *key_file_from;
 	struct hd_keyring keys;
 	bool keys_read;
 	hd_ns timeout; /* for an answer to begin, and between its pages */

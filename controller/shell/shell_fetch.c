@@ -330,10 +330,13 @@ static int read_keys(struct shell_context *context) {
 	status = hd_program_read_keys(context->key_file, &context->keys, error, sizeof error);
 	if (status)
 		return shell_error(
-			status == -EINVAL ? EX_DATAERR : EX_NOINPUT, "--key-file: %s", error
+			status == -EINVAL ? EX_DATAERR : EX_NOINPUT,
+			"%s: %s",
+			context->key_file_from,
+			error
 		);
 	if (hd_program_keys_exposed(context->key_file, error, sizeof error))
-		(void)shell_error(0, "warning: --key-file: %s", error);
+		(void)shell_error(0, "warning: %s: %s", context->key_file_from, error);
 	context->keys_read = true;
 	return 0;
 }
@@ -353,7 +356,8 @@ static int connect_session(struct shell *s) {
 	if (code < 0)
 		return shell_error(
 			EX_NOHOST,
-			"--controller: '%s': %s",
+			"%s: '%s': %s",
+			s->context->controller_from,
 			s->context->controller,
 			hd_udp_resolve_error(code)
 		);

@@ -102,6 +102,7 @@ static int print_table(
 ) {
 	char error[HD_TEXT_BYTES_MAX + 64] = "";
 	json_t *document = NULL;
+	bool none;
 	int status = fetch(context, shell, table, filter, &document, error);
 
 	if (status && shell_interrupted())
@@ -114,9 +115,14 @@ static int print_table(
 			context->controller,
 			error
 		);
+	none = filter[0] && json_array_size(json_object_get(document, "rows")) == 0;
 	if (context->json) {
 		(void)json_dumpf(document, stdout, JSON_INDENT(2));
 		(void)fputc('\n', stdout);
+		if (none) /* beside the document, which stays one */
+			(void)shell_error(0, "no %s that fit '%s'", table, filter);
+	} else if (none) {
+		(void)printf("no %s that fit '%s'\n", table, filter);
 	} else {
 		shell_print(document, *before, view, context->wide);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The grammar: a command is one of the forms below, word by word. Literals may be cut short as long as
- * they stay unmistakable, as in other shells of network equipment; what stands in upper case takes any
- * word. `[FILTER...]` takes any number of them.
+ * they stay unmistakable, as in other shells of network equipment, but for those of commands that stop
+ * what runs; what stands in upper case takes any word. `[FILTER...]` takes any number of them.
  */
 #include "hd_settings.h"
 #include "heddlectl.h"
@@ -120,6 +120,30 @@ const struct shell_form shell_forms[] = {
 	{"quit", "leave", shell_run_exit},
 };
 const size_t shell_form_count = sizeof shell_forms / sizeof shell_forms[0];
+
+/* Words that several commands begin with. */
+static const struct {
+	const char *word, *help;
+} beginnings[] = {
+	{"show", "a table of what is there, once"},
+	{"set", "changes a setting, of the controller or of a job"},
+	{"pause", "grants nothing any more, to all or to a job"},
+	{"resume", "grants again, to all or to a job"},
+	{"drain", "no new grants to or from a host"},
+	{"undrain", "grants to and from a host again"},
+	{"evict", "sends a worker or all workers of a job away"},
+	{"elastic", "how many workers a job should have: plans, policies, prices"},
+};
+
+/* Stops what runs for others: no word that was cut short does that. */
+static bool wants_whole_words(const struct shell_form *form) {
+	static const char *const verbs[] = {"pause ", "drain ", "evict "};
+
+	for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+		if (strncmp(form->words, verbs[i], strlen(verbs[i])) == 0)
+			return true;
+	return false;
+}
 
 /* The form's word at `index`, its bytes in *bytes; NULL past the last. */
 static const char *form_word(const struct shell_form *form, int index, size_t *bytes) {
@@ -250,11 +274,28 @@ static bool complete(const struct shell_form *form, int count) {
 		|| (count >= words && is_rest(form_word(form, words - 1, &bytes)));
 }
 
+static void print_next(void *owner, const char *word, const char *help) {
+	(void)owner;
+	(void)printf("  %-20s %s\n", word, help);
+}
+
+/* `?` where no key can be pressed: among words of the command line, or in a file of commands. */
+static int list_next(int count, char **words) {
+	bool keep[64];
+
+	if (narrow(count, words, keep) == 0)
+		return say_wrong(count, words);
+	shell_next(count, words, print_next, NULL);
+	return fflush(stdout) ? shell_error(EX_IOERR, "stdout") : 0;
+}
+
 int shell_do(struct shell_context *context, int count, char **words) {
 	const struct shell_form *found = NULL;
 	char literal[SHELL_WORDS_MAX][24], *normal[SHELL_WORDS_MAX];
 	bool keep[FORMS_MAX];
 
+	if (count > 0 && count <= SHELL_WORDS_MAX && strcmp(words[count - 1], "?") == 0)
+		return list_next(count - 1, words);
 	/* `show nodes json`, as one types it elsewhere. */
 	if (count > 1 && count <= SHELL_WORDS_MAX && strcmp(words[count - 1], "json") == 0) {
 		context->json = true;
@@ -280,6 +321,14 @@ int shell_do(struct shell_context *context, int count, char **words) {
 		normal[i] = words[i];
 		if (!word || !is_literal(word))
 			continue;
+		if (wants_whole_words(found) && strlen(words[i]) < bytes)
+			return shell_error(
+				EX_USAGE,
+				"'%s': say '%.*s' in full",
+				words[i],
+				(int)bytes,
+				word
+			);
 		(void)snprintf(literal[i], sizeof literal[i], "%.*s", (int)bytes, word);
 		normal[i] = literal[i];
 	}
@@ -294,8 +343,11 @@ static bool offered(char seen[][32], size_t *count, const char *word) {
 	return false;
 }
 
-/* What the word at `index` leads to: the help of the form that ends with it, or "..." */
+/* What the word at `index` leads to: the help of the form that ends with it, of the only one that it begins, or of all
+ * that it begins. */
 static const char *word_help(const bool *keep, int index, const char *word) {
+	const char *only = NULL;
+
 	for (size_t f = 0; f < shell_form_count; f++) {
 		size_t bytes, after;
 		const char *own = keep[f] ? form_word(&shell_forms[f], index, &bytes) : NULL;
@@ -306,8 +358,12 @@ static const char *word_help(const bool *keep, int index, const char *word) {
 		next = form_word(&shell_forms[f], index + 1, &after);
 		if (!next || !is_literal(next))
 			return shell_forms[f].help;
+		only = shell_forms[f].help;
 	}
-	return "...";
+	for (size_t i = 0; index == 0 && i < sizeof beginnings / sizeof beginnings[0]; i++)
+		if (strcmp(beginnings[i].word, word) == 0)
+			return beginnings[i].help;
+	return only;
 }
 
 void shell_next(

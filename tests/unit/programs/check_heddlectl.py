@@ -53,6 +53,14 @@ def bad_options(where, keys):
     check("usage:" in run(SHELL, "--help").stdout, "heddlectl --help")
     check(run(SHELL, "--key-file", keys, "shwo", "nodes").returncode == 64, "heddlectl: unknown command")
     check(run(SHELL, "show", "nodes", env={}).returncode == 64, "heddlectl: no key file")
+    for wrong, options, env in (
+            ("--server: 'x:y': no such address", ["--server", "x:y", "--key-file", keys], {"HEDDLE_CONTROLLER": "z"}),
+            ("--controller: 'x:y': no such", ["--controller", "x:y", "--key-file", keys], {"HEDDLE_CONTROLLER": "z"}),
+            ("HEDDLE_CONTROLLER: 'x:y': no such", ["--key-file", keys], {"HEDDLE_CONTROLLER": "x:y"}),
+            ("--key-file: /none: No such", ["--key-file", "/none"], {"HEDDLE_KEY_FILE": keys}),
+            ("HEDDLE_KEY_FILE: /none: No such", [], {"HEDDLE_KEY_FILE": "/none"})):
+        said = run(SHELL, *options, "show", "nodes", env=env).stderr
+        check(said.startswith("heddlectl: " + wrong), f"{options} {env}: {said}")
 
 
 def ask(address, keys, *words):
@@ -86,7 +94,18 @@ def steer(address, keys):
             ("set warp 9", 64, "'warp': not expected here"),
             ("set log-level debug", 0, "log-level is debug"),
             ("set log-level loud", 65, "log-level: 'loud'"),
-            ("pa all", 0, "nothing is granted any more"),
+            ("pa all", 64, "'pa': say 'pause' in full"),
+            ("pause al", 64, "'al': say 'all' in full"),
+            ("ev job x", 64, "'ev': say 'evict' in full"),
+            ("drain h h1", 64, "'h': say 'host' in full"),
+            ("pause all", 0, "nothing is granted any more"),
+            ("evict worker x +1", 65, "job: 'x': no such job"),
+            ("sh nod nowhere", 0, "no nodes that fit 'nowhere'"),
+            ("show jobs tenant=x job=y", 0, "no jobs that fit 'tenant=x job=y'"),
+            ("show jobs", 0, "no jobs\n"),
+            ("?", 0, "  pause                grants nothing any more, to all or to a job"),
+            ("show plan ?", 0, "  why                  the latest plan, each decision in a sentence"),
+            ("show bugs ?", 64, "'bugs': not expected here"),
             ("res all", 0, "grants go on"),
             ("drain host h1", 65, "host: 'h1': nobody is registered there"),
             ("evict worker x 99999", 65, "job: 'x': no such job"),
@@ -99,6 +118,11 @@ def steer(address, keys):
         done = command(*words.split())
         check(done.returncode == code and text in done.stdout + done.stderr,
               f"{words}: {done.returncode} {done.stdout} {done.stderr}")
+    explained = [line.split(maxsplit=1) for line in command("?").stdout.splitlines()]
+    check(len(explained) == 13 and all(len(line) == 2 and line[1] != "..." for line in explained), explained)
+    nothing = command("show", "jobs", "--json", "X")
+    check(json.loads(nothing.stdout)["rows"] == [] and nothing.returncode == 0, nothing.stdout)
+    check(nothing.stderr == "heddlectl: no jobs that fit 'X'\n", nothing.stderr)
     check(json.loads(command("resume", "all", "json").stdout)["done"] is True, "a command as JSON")
     settings = json.loads(command("show", "settings", "json").stdout)["rows"]
     check({r["setting"]: r["value"] for r in settings}["theta"] == "2", "a setting that was set")
