@@ -35,6 +35,9 @@ static void add(struct rows *rows, const struct hd_option *option, size_t base) 
 	rows->row[rows->count++] = (struct row){option, base};
 }
 
+static const struct hd_option version_option
+	= {.kind = HD_OPTION_IS_VERSION, .name = "version", .help = "which version this is"};
+
 /* Tables in a table have none themselves. */
 static void collect(const struct hd_option *table, struct rows *rows) {
 	rows->count = 0;
@@ -46,6 +49,7 @@ static void collect(const struct hd_option *table, struct rows *rows) {
 		for (const struct hd_option *o = table->table; o->kind != HD_OPTION_ENDS; o++)
 			add(rows, o, table->at);
 	}
+	add(rows, &version_option, 0);
 }
 
 /* --- errors ---------------------------------------------------------------------------------- */
@@ -153,6 +157,9 @@ static int take(const struct reader *reader, const struct row *row, const char *
 		return take_whole(reader, o, text, value);
 	case HD_OPTION_IS_TAKEN:
 		return o->take(reader->values + row->base, text);
+	case HD_OPTION_IS_VERSION:
+		(void)printf("%s " HEDDLE_VERSION "\n", reader->program->name);
+		return -1;
 	default:
 		hd_options_print_help(reader->program);
 		return -1;

@@ -33,6 +33,7 @@ enum hd_option_kind {
 	HD_OPTION_IS_BYTES, /* uint64_t; with K, M or G, 1024 each */
 	HD_OPTION_IS_TAKEN, /* take() has it */
 	HD_OPTION_IS_HELP,
+	HD_OPTION_IS_VERSION, /* every program's: hd_options_read() has it */
 	HD_OPTION_IS_TABLE, /* the rows of another table, whose values lie at `at` */
 	HD_OPTION_IS_NOTE, /* no option: a line of --help */
 };
@@ -123,8 +124,8 @@ struct hd_option_errors {
 };
 
 /*
- * Reads argv into `values`, whose other fields stay as they are (the defaults). errors: NULL tells standard error
- * `NAME: sentence`. 0; -1 when --help has been printed (or what a take() prints); or EX_USAGE (or what a take() says)
+ * Reads argv into `values`, whose other fields stay as they are (the defaults). Every program has --version beside its
+ * table. errors: NULL tells standard error `NAME: sentence`. 0; -1 when --help or --version has been printed (or what a take() prints); or EX_USAGE (or what a take() says)
  * when it has been told.
  */
 int hd_options_read(

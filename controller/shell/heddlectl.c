@@ -125,7 +125,7 @@ int main(int argc, char **argv) {
 	int status = hd_options_read(&command_line, argc, argv, &o, NULL);
 
 	if (status)
-		return status;
+		return status < 0 ? 0 : status;
 	/* Who is told that one of them is wrong looks where it was said. */
 	context->controller_from = context->of_server ? "--server" :
 		context->controller == controller     ? "HEDDLE_CONTROLLER" :

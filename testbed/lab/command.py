@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Command lines of the testbed's programs: numbers within limits, errors in one line, exit codes of sysexits.h."""
 import argparse
+import pathlib
+import re
 import sys
 
 EX_USAGE, EX_UNAVAILABLE, EX_SOFTWARE = 64, 69, 70
+
+
+def version():
+    """The project's, as meson.build has it: that of every program."""
+    text = (pathlib.Path(__file__).parents[2] / "meson.build").read_text(encoding="utf-8")
+    return re.search(r"^project\([^)]*?version: '([^']+)'", text, re.MULTILINE | re.DOTALL)[1]
 
 
 class Parser(argparse.ArgumentParser):
@@ -12,6 +20,8 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, name, **more):
         super().__init__(**more)
         self.name = name
+        self.add_argument("--version", action="version", version=f"{name} {version()}",
+                          help="which version this is")
 
     def error(self, message):
         self.print_usage(sys.stderr)

@@ -28,13 +28,6 @@ static int take_log_json(void *values, const char *text) {
 	return 0;
 }
 
-static int take_version(void *values, const char *text) {
-	(void)values;
-	(void)text;
-	(void)printf("heddle-train %s\n", heddle_version_text());
-	return -1;
-}
-
 /* --- the table ------------------------------------------------------------------------------- */
 
 static const struct hd_option option_table[] = {
@@ -402,7 +395,6 @@ static const struct hd_option option_table[] = {
 		"each at least N commits after the one before (1)"
 	),
 	HD_OPTION_NOTE(""),
-	HD_OPTION_TAKE("version", NULL, take_version, "the version, and ends"),
 	HD_OPTION_HELP,
 	HD_OPTION_END,
 };

@@ -4,8 +4,10 @@
 the header, the library and the pkg-config file, and nothing else.
 
 usage: check_install.py BUILD_DIR SOURCE_DIR"""
+import json
 import os
 import pathlib
+import re
 import sys
 import tempfile
 
@@ -14,6 +16,8 @@ import processes
 BUILD, SOURCE = map(pathlib.Path, sys.argv[1:3])
 PROGRAMS = ["heddle-controller", "heddlectl", "heddle-plan", "heddle-server", "heddle-aggregator",
             "heddle-switch-agent", "heddle-train", "heddle-run", "heddle-sim", "heddle-tcp-ps", "heddle-trace"]
+SCRIPTS = {"demo": "testbed/demo", "launch": "testbed/launch", "market": "testbed/market/run",
+           "patterns": "testbed/patterns/run"}
 OPTIONAL = {"heddle-monitor", "heddle-switch"}  # where libbpf is, where DPDK is
 FILES = ["include/heddle.h", "include/heddle_elastic.h", "include/heddle_federated.h", "include/heddle_filter.h",
          "share/doc/heddle/wire.md",
@@ -38,9 +42,15 @@ def main():
             assert "test" not in path.name and "bench" not in path.name, path
 
         library = next(prefix.rglob("libheddle.so.0")).parent
+        version = json.loads(run("meson", "introspect", "--projectinfo", BUILD))["version"]
         here = {**os.environ, "LD_LIBRARY_PATH": str(library)}
         for program in programs:
             assert "usage: " in run(program, "--help", env=here).lower(), f"{program.name} --help"
+            assert run(program, "--version", env=here) == f"{program.name} {version}\n", f"{program.name} --version"
+        header = (SOURCE / "worker-lib/include/heddle.h").read_text(encoding="utf-8")
+        assert ".".join(re.findall(r"define HEDDLE_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header)) == version
+        for name, script in SCRIPTS.items():
+            assert run(SOURCE / script, "--version") == f"{name} {version}\n", f"{script} --version"
 
         words = run("pkg-config", "--cflags", "--libs", "heddle", env={
             **os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"), "PKG_CONFIG_SYSROOT_DIR": folder}).split()
