@@ -27,7 +27,7 @@ struct options {
 static int take_server(void *values, const char *text) {
 	struct options *o = values;
 
-	o->context.controller = text;
+	o->context.server = text;
 	o->context.of_server = true;
 	return 0;
 }
@@ -42,9 +42,10 @@ static const struct hd_option option_table[] = {
 	),
 	HD_OPTION_TAKE(
 		"server",
-		"ADDR[:PORT]",
+		"NODE",
 		take_server,
-		"ask a server or an aggregator instead: show models or sums, ports, ..."
+		"ask a server, an aggregator or a switch instead (show models or sums, ports, ...):\n"
+		"ADDR[:PORT], or its name or host as the controller knows it"
 	),
 	HD_OPTION_TEXT(
 		"key-file",
@@ -127,9 +128,8 @@ int main(int argc, char **argv) {
 	if (status)
 		return status < 0 ? 0 : status;
 	/* Who is told that one of them is wrong looks where it was said. */
-	context->controller_from = context->of_server ? "--server" :
-		context->controller == controller     ? "HEDDLE_CONTROLLER" :
-							"--controller";
+	context->controller_from
+		= context->controller == controller ? "HEDDLE_CONTROLLER" : "--controller";
 	context->key_file_from = context->key_file == key_file ? "HEDDLE_KEY_FILE" : "--key-file";
 	context->timeout = (hd_ns)(o.timeout_ms * 1e6);
 	context->count = (long)o.count;

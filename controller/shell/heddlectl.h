@@ -6,6 +6,7 @@
  *   shell_words.c   the grammar: which words may follow, what they mean, abbreviations, help
  *   shell_run.c     carries a command out
  *   shell_fetch.c   one session with the controller: tables and commands
+ *   shell_server.c  where a node is that was named
  *   shell_print.c   aligned columns
  *   shell_line.c    line editing, history, completion (libedit)
  *   shell_shapes.c  the JSON that is the shell's own
@@ -28,7 +29,10 @@
 struct shell_context {
 	const char *controller; /* ADDR[:PORT] */
 	const char *controller_from; /* the option or variable that says it */
-	bool of_server; /* it is a server's */
+	bool of_server; /* --server: `controller` becomes its address once that is known */
+	const char *server; /* ADDR[:PORT], or a name that the controller knows */
+	char server_address[32];
+	bool server_found;
 	const char *key_file, *key_file_from;
 	struct hd_keyring keys;
 	bool keys_read;
@@ -68,6 +72,10 @@ int shell_command(
 );
 /* Keeps the session alive until then, or until Ctrl-C. */
 void shell_idle(struct shell *shell, hd_ns until);
+
+/* --- shell_server.c --- */
+/* Sets context->controller to the address of context->server. 0 or a sysexits code, said. */
+int shell_find_server(struct shell_context *context);
 
 /* --- shell_words.c --- */
 struct shell_form {

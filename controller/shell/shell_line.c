@@ -351,7 +351,7 @@ int shell_interact(struct shell_context *context) {
 	if (!status) {
 		(void
 		)printf("heddlectl: %s; ? shows what may stand where, tab completes\n",
-			context->controller);
+			context->of_server ? context->server : context->controller);
 		edit_lines(&line);
 		if (line.history_file[0])
 			(void)history(line.history, &event, H_SAVE, line.history_file);

@@ -323,11 +323,7 @@ int shell_do(struct shell_context *context, int count, char **words) {
 			continue;
 		if (wants_whole_words(found) && strlen(words[i]) < bytes)
 			return shell_error(
-				EX_USAGE,
-				"'%s': say '%.*s' in full",
-				words[i],
-				(int)bytes,
-				word
+				EX_USAGE, "'%s': say '%.*s' in full", words[i], (int)bytes, word
 			);
 		(void)snprintf(literal[i], sizeof literal[i], "%.*s", (int)bytes, word);
 		normal[i] = literal[i];

@@ -217,6 +217,21 @@ def address_of(server):
     return re.search(r"ready ([\d.:]+)", server.first)[1]
 
 
+def check_named(controller, server, keys):
+    """--server takes the names that the controller knows."""
+    def counters(name, at=controller):
+        return run(SHELL, "--controller", at, "--key-file", keys, "--server", name, "show", "counters", "committed")
+
+    for name in (server, "ps"):
+        done = counters(name)
+        check(done.returncode == 0 and "committed" in done.stdout, f"{name}: {done.stderr}")
+    unknown = counters("nobody-here.invalid")
+    check(unknown.returncode == 68 and "--server: 'nobody-here.invalid': no such address, nor a node of the controller"
+          in unknown.stderr, unknown.stderr)
+    silent = counters("ps.invalid", "127.0.0.1:1")
+    check(silent.returncode == 68 and "controller 127.0.0.1:1: no answer" in silent.stderr, silent.stderr)
+
+
 def check_visits(nodes, addresses, keys):
     """heddlectl comes and goes with each command: that is no news."""
     def visits(node):
@@ -259,6 +274,7 @@ def main():
         of_server = server.families()
         check(value(of_server, "heddle_endpoint_opened") >= 1 and "heddle_server_committed" in of_server, "server")
         check_shell(address_of(server), keys)
+        check_named(address, address_of(server), keys)
         check_visits([controller, server], [address, address_of(server)], keys)
         check_prometheus(where, [controller, server])
         check_http(controller)
