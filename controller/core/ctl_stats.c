@@ -20,7 +20,7 @@
 	S(aggregators, "nodes", "aggregators registered", GAUGE, U64) \
 	S(switches, "nodes", "switches on the path registered", GAUGE, U64) \
 	S(slots_leased, "slots", "of their slots, those that are leased", GAUGE, U64) \
-	S(groups, "groups", "sums and relayed models under way", GAUGE, U64) \
+	S(groups_now, "groups", "sums and relayed models under way", GAUGE, U64) \
 	S(epoch, "", "this life's number", GAUGE, U64) \
 	S(paused, "", "1 while nothing is granted", GAUGE, U64) \
 	S(drained_hosts, "hosts", "hosts that are drained", GAUGE, U64)
@@ -178,7 +178,7 @@ static void add_gauges(const struct hd_controller *c, struct hd_stats *stats) {
 		.epoch = c->config.epoch,
 		.aggregators = c->aggregator_count,
 		.switches = c->switch_count,
-		.groups = c->group_count,
+		.groups_now = c->group_count,
 		.paused = c->paused,
 		.drained_hosts = c->drained_count,
 	};

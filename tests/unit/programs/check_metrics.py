@@ -5,9 +5,11 @@ about TYPE, HELP, UNIT, suffixes, order and EOF. Also: wrong paths and methods, 
 
 usage: check_metrics.py HEDDLE_CONTROLLER HEDDLE_SERVER HEDDLECTL"""
 import atexit
+import fnmatch
 import http.client
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -217,6 +219,26 @@ def address_of(server):
     return re.search(r"ready ([\d.:]+)", server.first)[1]
 
 
+def check_names(addresses, keys):
+    """Each counter has one name, and the documentation calls it so."""
+    known = set()
+    for address in addresses:
+        done = run(SHELL, "--server", address, "--key-file", keys, "--json", "show", "counters")
+        names = [row["counter"] for row in json.loads(done.stdout)["rows"]]
+        twice = {name for name in names if names.count(name) > 1}
+        check(not twice, f"{address}: {twice}: more than one counter is called so")
+        known.update(names)
+    document = pathlib.Path(__file__).parents[3] / "docs" / "operations.md"
+    text = document.read_text(encoding="utf-8")
+    alarms = text[text.index("| counter | means |"):text.index("## When a job ends")]
+    said = {name for line in alarms.splitlines() if line.startswith("| ")
+            for name in re.findall(r"`([a-z_*]+)`", line.split("|")[1])}
+    said |= {name for line in text.splitlines() if "`show counters` grow" in line
+             for name in re.findall(r"`([a-z_]+_[a-z_]+)`", line)}
+    lacking = {name for name in said if not name.startswith("driver_arp") and not fnmatch.filter(known, name)}
+    check(len(said) > 12 and not lacking, f"{document}: {lacking}: no counter is called so")
+
+
 def check_named(controller, server, keys):
     """--server takes the names that the controller knows."""
     def counters(name, at=controller):
@@ -274,6 +296,7 @@ def main():
         of_server = server.families()
         check(value(of_server, "heddle_endpoint_opened") >= 1 and "heddle_server_committed" in of_server, "server")
         check_shell(address_of(server), keys)
+        check_names([address, address_of(server)], keys)
         check_named(address, address_of(server), keys)
         check_visits([controller, server], [address, address_of(server)], keys)
         check_prometheus(where, [controller, server])
