@@ -51,9 +51,11 @@ bool agg_memory_admits(
 	uint64_t bytes
 ) {
 	uint64_t memory = agg_memory_sums(aggregator), used = aggregator->summed;
-	uint64_t share = memory / HASH_COUNT(aggregator->jobs), reserved = 0;
+	uint64_t share, reserved = 0;
 	const struct agg_job *other;
 
+	assert(aggregator->jobs); /* the job is one of them */
+	share = memory / HASH_COUNT(aggregator->jobs);
 	if (bytes > memory - used)
 		return false;
 	if (job->used + bytes <= share)
@@ -137,8 +139,10 @@ void agg_memory_fini(struct hd_aggregator *aggregator) {
 
 	while (aggregator->pool)
 		pool_free(aggregator, &aggregator->pool);
+	/* NOLINTBEGIN(clang-analyzer-unix.Malloc): the analyzer does not follow uthash's deletion */
 	while ((job = aggregator->jobs)) {
 		HASH_DELETE(hh, aggregator->jobs, job);
 		free(job);
 	}
+	/* NOLINTEND(clang-analyzer-unix.Malloc) */
 }

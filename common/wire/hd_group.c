@@ -59,7 +59,8 @@ enum {
 	BYTES_u64 = 8,
 	BYTES_f32 = 4
 };
-#define FIELD_BYTES(type, field) +BYTES_##type
+/* One of several terms, each with its own sign. */
+#define FIELD_BYTES(type, field) +BYTES_##type /* NOLINT(bugprone-macro-parentheses) */
 static_assert(INPUT_FIELDS(FIELD_BYTES) == HD_GROUP_INPUT_BYTES, "input");
 static_assert(OUTPUT_FIELDS(FIELD_BYTES) == HD_GROUP_OUTPUT_BYTES, "output");
 static_assert(MEMBER_FIELDS(FIELD_BYTES) == HD_GROUP_MEMBER_BYTES, "member");
@@ -80,12 +81,12 @@ static uint8_t get_u8(const uint8_t **at) {
 #define INTEGER(bits)                                                                              \
 	static void put_u##bits(uint8_t **at, uint##bits##_t x) {                                  \
 		hd_put##bits(*at, x);                                                              \
-		*at += bits / 8;                                                                   \
+		*at += (bits) / 8;                                                                 \
 	}                                                                                          \
 	static uint##bits##_t get_u##bits(const uint8_t **at) {                                    \
 		uint##bits##_t x = hd_get##bits(*at);                                              \
                                                                                                    \
-		*at += bits / 8;                                                                   \
+		*at += (bits) / 8;                                                                 \
 		return x;                                                                          \
 	}
 INTEGER(16)

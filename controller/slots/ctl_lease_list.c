@@ -101,5 +101,6 @@ void ctl_lease_fini(struct hd_controller *c) {
 	struct ctl_lease *lease;
 
 	while ((lease = TAILQ_FIRST(&c->leases)))
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer does not follow TAILQ_REMOVE */
 		ctl_lease_forget(c, lease);
 }

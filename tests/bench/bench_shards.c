@@ -28,10 +28,9 @@
 #define OVERHEAD (HD_CHUNK_HEADER_BYTES + HD_SIM_FRAME_BYTES)
 
 struct scene {
-	uint32_t workers;
 	double mbps;
 	uint64_t bytes;
-	uint32_t queue_bytes;
+	uint32_t workers, queue_bytes;
 };
 
 struct rank {
@@ -314,19 +313,19 @@ static void measure_change(const struct scene *scene, double share) {
 
 int main(int argc, char **argv) {
 	static const struct scene scenes[] = {
-		{2, 1000, 25e6, 131072},
-		{4, 1000, 25e6, 131072},
-		{8, 1000, 25e6, 131072},
-		{4, 1000, 4e6, 131072},
-		{8, 200, 4e6, 131072},
-		{4, 100, 4e6, 131072},
+		{1000, 25000000, 2, 131072},
+		{1000, 25000000, 4, 131072},
+		{1000, 25000000, 8, 131072},
+		{1000, 4000000, 4, 131072},
+		{200, 4000000, 8, 131072},
+		{100, 4000000, 4, 131072},
 	};
 
 	if (argc == 5) {
 		struct scene scene = {
-			(uint32_t)strtoul(argv[1], NULL, 10),
 			strtod(argv[2], NULL),
 			strtoull(argv[3], NULL, 10),
+			(uint32_t)strtoul(argv[1], NULL, 10),
 			(uint32_t)strtoul(argv[4], NULL, 10) * 1024,
 		};
 
@@ -338,7 +337,7 @@ int main(int argc, char **argv) {
 	}
 	for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++)
 		measure(&scenes[i]);
-	measure_change(&(struct scene){4, 200, 4e6, 131072}, 0.5);
-	measure_change(&(struct scene){8, 200, 4e6, 131072}, 0.25);
+	measure_change(&(struct scene){200, 4000000, 4, 131072}, 0.5);
+	measure_change(&(struct scene){200, 4000000, 8, 131072}, 0.25);
 	return 0;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""clang-tidy over every compiled source, two at a time, within a time limit; a warning fails.
+"""clang-tidy over every compiled source, one on each processor, within a time limit; a warning fails.
 
 usage: check_tidy.py BUILD_DIR [LIMIT_S]
 A source that reads the same as in an earlier clean run, its headers included, is not looked at again."""
@@ -50,13 +50,12 @@ def tidy(build, path):
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode == 0:
         return []
-    lines = [line for line in done.stdout.splitlines() if " error: " in line or " warning: " in line]
-    ours = [line for line in lines if not (build / line.split(":", 1)[0]).is_file() or line.startswith("..")]
-    if lines and not ours:  # of a text that a tool generated
+    found = [line.split(":", 1) for line in done.stdout.splitlines() if re.search(" (error|warning): ", line)]
+    found = [((build / file).resolve(), rest) for file, rest in found]
+    ours = [f"{os.path.relpath(file, ROOT)}:{rest}" for file, rest in found if not file.is_relative_to(build)]
+    if found and not ours:  # of a text that a tool generated
         return []
-    lines = ours
-    lines = [re.sub(rf"^({ROOT}/)?\S*\.\./", "", line).replace(f"{ROOT}/", "") for line in lines]
-    return lines or [f"{path}: {done.stdout}{done.stderr}"]
+    return ours or [f"{path}: {done.stdout}{done.stderr}"]
 
 
 def main():
@@ -79,7 +78,7 @@ def main():
             stamp.touch()
         return problems
 
-    with concurrent.futures.ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         found = list(pool.map(check, sorted(commands.items(), key=lambda item: item[0])))
     finish("clang-tidy", sorted({p for problems in found for p in problems}), len(commands))
 

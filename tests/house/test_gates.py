@@ -75,7 +75,7 @@ int main(void) {
 }
 """
 FILES = {"tests/house/layers.txt": LAYERS, "controller/low/low.h": LOW_H, "controller/low/low.c": LOW_C,
-         "controller/high/high.c": HIGH_C, "controller/programs/main.c": MAIN_C}
+         "controller/high/high.c": HIGH_C, "controller/programs/main.c": MAIN_C, "build/made.h": ""}
 LOW, HIGH, MAIN = "controller/low/low.c", "controller/high/high.c", "controller/programs/main.c"
 TARGETS = {LOW: "controller/libhd_low.a.p", HIGH: "controller/libhd_high.a.p", MAIN: "controller/main.p"}
 # In low: the call; in high: the function that is put there.
@@ -118,6 +118,15 @@ CASES = [
      [("controller/low/low.h", "#endif", "\n" * 240 + "#endif")], "lines of the largest internal header"),
     ("a component that has no row", "circles", [("tests/house/circles.txt", "controller ", "# controller ")],
      "takes no new rows"),
+    ("nothing", "tidy", [], ""),
+    ("a comparison with itself", "tidy", [(LOW, "low->count++;", "low->count += low->count == low->count;")],
+     "controller/low/low.c:6:27: error: both sides of operator are equivalent"),
+    ("a null pointer's field", "tidy", [(HIGH, "low_work(low);", "if (!low)\n\t\tlow->count = 0;")],
+     "clang-analyzer-core.NullDereference"),
+    ("what a tool wrote", "tidy",
+     [("build/made.h", "", "static inline int made(int *x) {\n\treturn x ? 0 : *x;\n}\n"),
+      (LOW, '"low.h"\n', '"low.h"\n#include "../../build/made.h"\n'),
+      (LOW, "low->count++;", "low->count += (unsigned)made(0);")], ""),
     ("nothing", "lengths", [], ""),
     ("a file of 451 lines", "lengths", [(LOW, "", "\n" * 451)], "low.c: 458 lines, and"),
     ("a long file that grew", "lengths",
@@ -182,7 +191,8 @@ def build(project):
         (project / "build" / target).mkdir(parents=True, exist_ok=True)
         subprocess.run(["cc", "-c", "-w", "-fPIC", "-Icontroller/low", source, "-o", f"build/{output}"], cwd=project,
                        check=True)
-        entries.append({"directory": str(project), "file": source, "output": output})
+        entries.append({"directory": str(project / "build"), "file": f"../{source}", "output": output,
+                        "command": f"cc -I../controller/low -o {output} -c ../{source}"})
     write(project, "build/compile_commands.json", json.dumps(entries))
 
 
@@ -191,6 +201,7 @@ def begin(folder):
     for path in HOUSE.glob("*.*"):
         if path.suffix in (".py", ".txt"):
             write(folder, f"tests/house/{path.name}", path.read_text())
+    write(folder, ".clang-tidy", (ROOT / ".clang-tidy").read_text())
     for name, text in FILES.items():
         write(folder, name, text)
     build(folder)

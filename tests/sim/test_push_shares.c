@@ -41,8 +41,8 @@
 #define RESERVED_SLACK 1.000001 /* of rounding in sums of rates */
 
 struct row {
-	uint32_t wide; /* so many times as wide as the server's is each worker's link */
 	double believed; /* of what the server's carries */
+	uint32_t wide; /* so many times as wide as the server's is each worker's link */
 	float first; /* the weight of the first job; the other's is 1 */
 };
 
@@ -434,7 +434,7 @@ int main(void) {
 		struct row *row = &rows[i];
 
 		*row = (struct row){
-			.wide = widths[i / (3 * WEIGHTS_MAX)],
+			.wide = widths[i / 3 / WEIGHTS_MAX],
 			.believed = beliefs[i / WEIGHTS_MAX % 3],
 			.first = (float)(i % WEIGHTS_MAX + 1),
 		};

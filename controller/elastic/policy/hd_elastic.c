@@ -361,7 +361,7 @@ int hd_elastic_set(
 ) {
 	struct taking t = {.next = *e, .error = error, .error_bytes = error_bytes};
 
-	assert(POLICIES > 0);
+	static_assert(POLICIES > 0, "a policy");
 	if (strlen(words) > HD_ELASTIC_WORDS_BYTES)
 		return wrong(&t, "more than %d bytes", HD_ELASTIC_WORDS_BYTES);
 	if (!words[strspn(words, " \t")])

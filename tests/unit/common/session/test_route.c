@@ -92,6 +92,7 @@ static void test_senders(void **state) {
 		assert_int_equal(from != 0, strcmp(hd_message_name((uint8_t)kind), "unknown") != 0);
 		kinds += from != 0;
 	}
+	/* NOLINTNEXTLINE(bugprone-macro-parentheses): a term, with its sign */
 #define ONE(upper, lower, number, from) +1
 	assert_int_equal(kinds, 0 HD_MESSAGES(ONE));
 #undef ONE

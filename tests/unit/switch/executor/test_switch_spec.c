@@ -197,6 +197,7 @@ static void test_cut(void **state) {
 
 static void test_limits(void **state) {
 	char *text = malloc(HD_SPEC_TEXT_BYTES_MAX + 1);
+	const size_t words = HD_SPEC_WORDS_MAX + 1;
 	struct hd_spec_error error;
 	struct hd_spec *spec = NULL;
 
@@ -207,9 +208,11 @@ static void test_limits(void **state) {
 	assert_int_equal(hd_spec_read(text, HD_SPEC_TEXT_BYTES_MAX, &spec, &error), -EINVAL);
 	memset(text, '\n', HD_SPEC_LINES_MAX);
 	assert_int_equal(hd_spec_read(text, HD_SPEC_LINES_MAX, &spec, &error), -E2BIG);
-	for (uint32_t i = 0; i <= HD_SPEC_WORDS_MAX; i++)
-		memcpy(text + 2 * i, "a ", 2);
-	assert_int_equal(hd_spec_read(text, 2 * (HD_SPEC_WORDS_MAX + 1), &spec, &error), -EINVAL);
+	for (size_t i = 0; i < words; i++) {
+		text[2 * i] = 'a';
+		text[2 * i + 1] = ' ';
+	}
+	assert_int_equal(hd_spec_read(text, 2 * words, &spec, &error), -EINVAL);
 	assert_string_equal(error.what, "too many words");
 	free(text);
 }
