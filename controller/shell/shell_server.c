@@ -86,7 +86,7 @@ static int ask_controller(struct shell_context *context, char *why, size_t why_b
 		(void)snprintf(
 			why,
 			why_bytes,
-			", nor a node of the controller %.60s (show nodes)",
+			", nor is it a node of the controller %.60s (show nodes)",
 			context->controller
 		);
 	shell_close(shell);
@@ -99,16 +99,22 @@ static int ask_controller(struct shell_context *context, char *why, size_t why_b
 int shell_find_server(struct shell_context *context) {
 	struct hd_addr address;
 	char why[256] = "";
-	int status = 0;
+	int status = 0, code = 0;
 
 	if (!is_address(context->server))
 		status = ask_controller(context, why, sizeof why);
 	if (status)
 		return status;
 	/* Else it may be a name that the host's resolver knows. */
-	if (!context->server_address[0] && hd_udp_resolve(context->server, &address))
+	if (!context->server_address[0])
+		code = hd_udp_resolve(context->server, &address);
+	if (code < 0)
 		return shell_error(
-			EX_NOHOST, "--server: '%s': no such address%s", context->server, why
+			EX_NOHOST,
+			"--server: '%s': %s%s",
+			context->server,
+			hd_udp_resolve_error(code),
+			why
 		);
 	context->controller
 		= context->server_address[0] ? context->server_address : context->server;

@@ -54,9 +54,9 @@ def bad_options(where, keys):
     check(run(SHELL, "--key-file", keys, "shwo", "nodes").returncode == 64, "heddlectl: unknown command")
     check(run(SHELL, "show", "nodes", env={}).returncode == 64, "heddlectl: no key file")
     for wrong, options, env in (
-            ("--server: 'x:y': no such address", ["--server", "x:y", "--key-file", keys], {"HEDDLE_CONTROLLER": "z"}),
-            ("--controller: 'x:y': no such", ["--controller", "x:y", "--key-file", keys], {"HEDDLE_CONTROLLER": "z"}),
-            ("HEDDLE_CONTROLLER: 'x:y': no such", ["--key-file", keys], {"HEDDLE_CONTROLLER": "x:y"}),
+            ("--server: 'x:y': not an IPv4 address", ["--server", "x:y", "--key-file", keys], {"HEDDLE_CONTROLLER": "z"}),
+            ("--controller: 'x:y': not an IPv4 address", ["--controller", "x:y", "--key-file", keys], {"HEDDLE_CONTROLLER": "z"}),
+            ("HEDDLE_CONTROLLER: 'x:y': not an IPv4", ["--key-file", keys], {"HEDDLE_CONTROLLER": "x:y"}),
             ("--key-file: /none: No such", ["--key-file", "/none"], {"HEDDLE_KEY_FILE": keys}),
             ("HEDDLE_KEY_FILE: /none: No such", [], {"HEDDLE_KEY_FILE": "/none"})):
         said = run(SHELL, *options, "show", "nodes", env=env).stderr
@@ -119,7 +119,7 @@ def steer(address, keys):
         check(done.returncode == code and text in done.stdout + done.stderr,
               f"{words}: {done.returncode} {done.stdout} {done.stderr}")
     explained = [line.split(maxsplit=1) for line in command("?").stdout.splitlines()]
-    check(len(explained) == 13 and all(len(line) == 2 and line[1] != "..." for line in explained), explained)
+    check(len(explained) == 14 and all(len(line) == 2 and line[1] != "..." for line in explained), explained)
     nothing = command("show", "jobs", "--json", "X")
     check(json.loads(nothing.stdout)["rows"] == [] and nothing.returncode == 0, nothing.stdout)
     check(nothing.stderr == "heddlectl: no jobs that fit 'X'\n", nothing.stderr)

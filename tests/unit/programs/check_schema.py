@@ -26,6 +26,10 @@ def program(name):
     return os.path.join(os.path.abspath(BUILD), name)
 
 
+# Tables that are called otherwise on the command line.
+WORDS = {f"dataplane-{what}s": ("dataplane", "by", what) for what in ("host", "job", "link")}
+
+
 class Shell:
     def __init__(self, others, environment):
         self.others, self.environment = others, environment  # tables that are not the controller's: whose
@@ -53,7 +57,7 @@ class Shell:
         """Asks until there are rows: plans and transfers come and go."""
         end = time.monotonic() + DEADLINE_S
         while True:
-            document = self.run("show", table)
+            document = self.run("show", *WORDS.get(table, (table,)))
             if len(document["rows"]) >= enough:
                 check(document["total"] == len(document["rows"]), f"{table}: total")
                 return document
@@ -110,8 +114,8 @@ def main():
                 server.process.send_signal(signal.SIGCONT)
             elif table in ("slots", "switch"):
                 continue  # of a switch: there is none
-            elif table in ("groups", "sums", "switches", "leases", "rounds"):
-                shell.rows(table, 0)  # on one host nothing is gained by any; the job is not federated
+            elif table in ("groups", "sums", "switches", "leases", "rounds", "dataplane-links"):
+                shell.rows(table, 0)  # on one host nothing is gained by any, nor is a link known; not federated
             elif table == "transfers":
                 shell.run("pause", "all")
                 shell.rows(table)

@@ -175,7 +175,7 @@ static void test_setup(void **state) {
 	assert_non_null(strstr(tap_read(&tap), "not a text file"));
 	options.listen = "1.2.3.4:x";
 	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), EX_USAGE);
-	assert_non_null(strstr(tap_read(&tap), "--listen: '1.2.3.4:x' (an address"));
+	assert_non_null(strstr(tap_read(&tap), "--listen: '1.2.3.4:x': not an IPv4 address"));
 	/* TEST-NET-1 is no address of this host. */
 	options.listen = "192.0.2.1:0";
 	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), EX_UNAVAILABLE);
