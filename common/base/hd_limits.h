@@ -58,7 +58,8 @@
 #define HD_FRAGMENTS_INFLIGHT_MAX 32 /* of one session: what one ack mask can name */
 #define HD_COOKIES_PER_S 16384 /* answers to HELLO without a cookie, which are smaller than it */
 #define HD_WELCOMES_PER_S 4096 /* answers to HELLO with one, which may be a little bigger than it */
-#define HD_WELCOME_AGAIN_US 10000 /* between two to one candidate: a replayed HELLO takes no other's share */
+#define HD_WELCOME_AGAIN_US                                                                        \
+	10000 /* between two to one candidate: a replayed HELLO takes no other's share */
 #define HD_GONES_PER_S                                                                             \
 	4096 /* answers to QUERY, which somebody may play again: no WELCOME waits for them */
 #define HD_REFUSALS_PER_S 256 /* answers in words to what could not be authenticated */

@@ -125,8 +125,8 @@ struct hd_option_errors {
 
 /*
  * Reads argv into `values`, whose other fields stay as they are (the defaults). Every program has --version beside its
- * table. errors: NULL tells standard error `NAME: sentence`. 0; -1 when --help or --version has been printed (or what a take() prints); or EX_USAGE (or what a take() says)
- * when it has been told.
+ * table. errors: NULL tells standard error `NAME: sentence`. 0; -1 when --help or --version has been printed (or what a
+ * take() prints); or EX_USAGE (or what a take() says) when it has been told.
  */
 int hd_options_read(
 	const struct hd_option_program *program,

@@ -277,6 +277,7 @@ uint64_t ctl_rows_jobs(const struct hd_controller *c, struct hd_rows *rows) {
 #define LINKS(F, row) \
 	F(row, link, TEXT, "FROM>TO, or local") \
 	F(row, estimate_mbps, REAL, "what it is believed to carry for us") \
+	F(row, guess, BOOL, "no sample of this link yet: the estimate is what others show, or --initial-mbps") \
 	F(row, spread_mbps, REAL, "mean absolute deviation of the samples") \
 	F(row, age_s, REAL_OR_NULL, "since the estimate changed; null: never measured") \
 	F(row, samples, COUNT, "transfers that it was learnt from") \
@@ -330,6 +331,7 @@ uint64_t ctl_rows_links(const struct hd_controller *c, struct hd_rows *rows) {
 			&(struct links_row){
 				.link = ctl_link_name(c, link),
 				.estimate_mbps = hd_view_share(c->view, link, c->now, 1) / 1e6,
+				.guess = e.samples == 0,
 				.spread_mbps = e.spread_bps / 1e6,
 				.age_s = e.samples ? ctl_ms_from(e.updated, c->now) / 1e3 : NAN,
 				.samples = e.samples,

@@ -15,6 +15,7 @@
 #define ESTIMATES(F, row) \
 	F(row, link, TEXT, "FROM>TO, or local") \
 	F(row, estimate_mbps, REAL, "what it is believed to carry for us") \
+	F(row, guess, BOOL, "no sample of this link yet: the estimate is what others show, or --initial-mbps") \
 	F(row, spread_mbps, REAL, "mean absolute deviation of the samples") \
 	F(row, spread_percent, REAL_OR_NULL, "the same, of the estimate") \
 	F(row, age_s, REAL_OR_NULL, "since the estimate changed") \
@@ -44,6 +45,7 @@ uint64_t ctl_rows_estimates(const struct hd_controller *c, struct hd_rows *rows)
 			&(struct estimates_row){
 				.link = ctl_link_name(c, link),
 				.estimate_mbps = hd_view_share(c->view, link, c->now, 1) / 1e6,
+				.guess = e.samples == 0,
 				.spread_mbps = e.spread_bps / 1e6,
 				.spread_percent
 				= e.samples ? 100 * e.spread_bps / e.capacity_bps : NAN,

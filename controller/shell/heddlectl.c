@@ -137,10 +137,12 @@ int main(int argc, char **argv) {
 		return help(argc - optind, argv + optind);
 	if (!context->controller || !context->controller[0])
 		context->controller = "127.0.0.1";
-	if (optind < argc) {
+	if (context->of_server)
+		status = shell_find_server(context);
+	if (!status && optind < argc) {
 		status = shell_do(context, argc - optind, argv + optind);
 		status = status == SHELL_EXIT ? 0 : status;
-	} else {
+	} else if (!status) {
 		status = shell_interact(context);
 	}
 	if (context->keys_read)

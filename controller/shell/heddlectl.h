@@ -29,10 +29,9 @@
 struct shell_context {
 	const char *controller; /* ADDR[:PORT] */
 	const char *controller_from; /* the option or variable that says it */
-	bool of_server; /* --server: `controller` becomes its address once that is known */
+	bool of_server; /* --server: `controller` is its address */
 	const char *server; /* ADDR[:PORT], or a name that the controller knows */
 	char server_address[32];
-	bool server_found;
 	const char *key_file, *key_file_from;
 	struct hd_keyring keys;
 	bool keys_read;

@@ -373,8 +373,6 @@ int shell_open(struct shell_context *context, struct shell **shell) {
 	struct shell *s;
 	int status = read_keys(context);
 
-	if (!status && context->of_server && !context->server_found)
-		status = shell_find_server(context);
 	if (status)
 		return status;
 	s = calloc(1, sizeof *s);

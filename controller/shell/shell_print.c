@@ -17,9 +17,9 @@ static const char *const usual[][2] = {
 	 "tenant job state server workers version tau_max pending running granted applied dropped "
 	 "failed voided ungranted owed_bytes warning"},
 	{"links",
-	 "link estimate_mbps spread_mbps age_s samples reserved_mbps running queued pending"},
+	 "link estimate_mbps guess spread_mbps age_s samples reserved_mbps running queued pending"},
 	{"estimates",
-	 "link estimate_mbps share_mbps spread_mbps spread_percent age_s samples planned_mbps"},
+	 "link estimate_mbps guess share_mbps spread_mbps spread_percent age_s samples planned_mbps"},
 	{"transfers",
 	 "job worker direction round state waits_for bytes base position waited_ms start_ms "
 	 "finish_ms rate_mbps rule runner_up deadline slack"},

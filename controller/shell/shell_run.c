@@ -138,7 +138,7 @@ show(struct shell_context *context,
      int count,
      char **words,
      const char *view) {
-	char filter[HD_TEXT_BYTES_MAX + 1];
+	char filter[HD_TEXT_BYTES_MAX + 1] = "";
 	json_t *printed = NULL;
 	struct shell *shell;
 	int status;
@@ -219,7 +219,7 @@ watch(struct shell_context *context, struct shell *shell, const char *table, con
 static int
 run_watch(struct shell_context *context, const char *table, int from, int count, char **words) {
 	struct sigaction catch = {.sa_handler = on_interrupt}, before;
-	char filter[HD_TEXT_BYTES_MAX + 1];
+	char filter[HD_TEXT_BYTES_MAX + 1] = "";
 	struct shell *shell;
 	int status;
 

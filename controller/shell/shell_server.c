@@ -118,6 +118,6 @@ int shell_find_server(struct shell_context *context) {
 		);
 	context->controller
 		= context->server_address[0] ? context->server_address : context->server;
-	context->server_found = true;
+	context->controller_from = "--server";
 	return 0;
 }

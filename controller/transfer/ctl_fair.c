@@ -48,7 +48,7 @@ static double weight_of(const struct ctl_tenant *tenant) {
 	return tenant->weight > 0 ? tenant->weight : 1;
 }
 
-/* Whether x would still be owed more than y after so much, by weight, and not by rounding only (as the planner has it). */
+/* Whether x's deficit after so much still exceeds y's, by weight, and not by rounding only (as in the planner). */
 static bool
 owed_more(const struct ctl_tenant *x, const struct ctl_tenant *y, double amount, double most) {
 	const double rounding = (most + amount) * HD_PLAN_OWED_EQUAL;

@@ -12,9 +12,9 @@
  *     E[time] = J (gamma R(n) + (1 - gamma) R(n_h)) / F(b_h)
  *     E[cost] = J / F(b_h) (n R(n) int_low^b_l p dF + n_h R(n_h) int_b_l^b_h p dF)
  *
- * One bid is n_h = n. Where F is a staircase (a trace) one bid is rounded up, which is the best that can be done; two are
- * chosen among its prices (hd_elastic_stairs.c). Each plan is evaluated with the bids that came out, and meets its bounds
- * with those.
+ * One bid is n_h = n. Where F is a staircase (a trace) one bid is rounded up, which is the best that can be done;
+ * two are chosen among its prices (hd_elastic_stairs.c). Each plan is evaluated with the bids that came out, and meets
+ * its bounds with those.
  */
 #ifndef HD_ELASTIC_PLAN_H
 #define HD_ELASTIC_PLAN_H
@@ -188,8 +188,8 @@ int hd_elastic_replan(
 );
 
 /* --- hd_elastic_stairs.c --- */
-/* Of a trace: keeps in *best the cheapest plan of two bids for these workers, over all pairs of its prices, when that is
- * cheaper and meets the bounds. iterations: exactly so many steps; 0: the fewest that the bids allow. */
+/* Of a trace: keeps in *best the cheapest plan of two bids for these workers, over all pairs of its prices, when that
+ * is cheaper and meets the bounds. iterations: exactly so many steps; 0: the fewest that the bids allow. */
 void hd_elastic_stairs(
 	const struct hd_elastic_desk *desk,
 	uint32_t n,

@@ -80,8 +80,8 @@ static double height(const struct hd_elastic_plan *plan) {
 	return 1e100 * (1 + plan->reached / plan->allowed);
 }
 
-/* The best J for n and n_high. On a trace that of the best bids; else from the fewest steps of n to those of n_high, between which the cost has
- * one valley (tests compare with every J). Golden section over whole numbers. */
+/* The best J for n and n_high. On a trace that of the best bids; else from the fewest steps of n to those of n_high,
+ * between which the cost has one valley (tests compare with every J). Golden section over whole numbers. */
 static void two_bid_for(
 	const struct hd_elastic_desk *desk,
 	uint32_t n,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two bids on a trace. Its prices are levels, F is a staircase, and the closed form's bids fall between the stairs:
- * rounded up, they pay for more than they need, and the steps that were right for them are not any more. So here the bids are
- * what is chosen, and the steps follow: the fewest that the two levels allow. Over pairs of levels the cost has many
+ * rounded up, they pay for more than they need, and the steps that were right for them are not any more. So here the
+ * bids are chosen, and the steps follow: the fewest that the two levels allow. Over pairs of levels the cost has many
  * valleys; a branch and bound looks for the least.
  *
  *   low |    . ' box: high in [high.first, high.last], low alike. No plan of it has fewer steps than with

@@ -193,9 +193,11 @@ static void test_replayed_hello(void **state) {
 	late = net_add(&scene.net, &scene_client_config);
 	for (unsigned ms = 0; ms < 2000; ms++) { /* 5,000 a second */
 		for (unsigned i = 0; i < 5; i++)
-			scene_inject((struct hd_addr){0x0d000000 + (ms * 5 + i) % 1000, 4773},
-			       scene.server->addr,
-			       &copy);
+			scene_inject(
+				(struct hd_addr){0x0d000000 + (ms * 5 + i) % 1000, 4773},
+				scene.server->addr,
+				&copy
+			);
 		if (ms == 500)
 			assert_non_null(net_connect(late, scene.server));
 		if (ms % 50 == 0)
@@ -228,13 +230,16 @@ static void test_cookies_are_bound(void **state) {
 	memcpy(packet, hello->data, hello->bytes);
 	copy.data = packet;
 	cookies = hd_endpoint_stats(scene.server->endpoint)->cookies;
-	scene_inject((struct hd_addr){scene.client->addr.ipv4 + 9, scene.client->addr.port},
-	       scene.server->addr,
-	       &copy);
+	scene_inject(
+		(struct hd_addr){scene.client->addr.ipv4 + 9, scene.client->addr.port},
+		scene.server->addr,
+		&copy
+	);
 	scene_inject((struct hd_addr){scene.client->addr.ipv4, 4000}, scene.server->addr, &copy);
 	scene_pass(HD_MS);
 	assert_int_equal(hd_endpoint_stats(scene.server->endpoint)->cookies, cookies + 2);
-	scene_inject(scene.client->addr, scene.server->addr, &copy
+	scene_inject(
+		scene.client->addr, scene.server->addr, &copy
 	); /* its own: a replay of the open session's */
 	scene_pass(HD_MS);
 	assert_int_equal(hd_endpoint_stats(scene.server->endpoint)->cookies, cookies + 2);
@@ -424,20 +429,40 @@ static void test_replayed_query(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_refusals_end_no_opening, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_refusals_end_no_session, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_resets_end_no_session, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(
+			test_refusals_end_no_opening, scene_begin, scene_finish
+		),
+		cmocka_unit_test_setup_teardown(
+			test_refusals_end_no_session, scene_begin, scene_finish
+		),
+		cmocka_unit_test_setup_teardown(
+			test_resets_end_no_session, scene_begin, scene_finish
+		),
 		cmocka_unit_test_setup_teardown(test_hello_led_astray, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_welcome_from_elsewhere, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(
+			test_welcome_from_elsewhere, scene_begin, scene_finish
+		),
 		cmocka_unit_test_setup_teardown(test_replayed_hello, scene_begin, scene_finish),
 		cmocka_unit_test_setup_teardown(test_cookies_are_bound, scene_begin, scene_finish),
 		cmocka_unit_test_setup_teardown(test_cookies_of_others, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_restart_is_still_noticed, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_restart_of_opener_is_noticed, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_query_of_a_neighbour, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_copies_that_come_first, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_opener_keeps_to_the_address, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_moved_peer_stays_moved, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(
+			test_restart_is_still_noticed, scene_begin, scene_finish
+		),
+		cmocka_unit_test_setup_teardown(
+			test_restart_of_opener_is_noticed, scene_begin, scene_finish
+		),
+		cmocka_unit_test_setup_teardown(
+			test_query_of_a_neighbour, scene_begin, scene_finish
+		),
+		cmocka_unit_test_setup_teardown(
+			test_copies_that_come_first, scene_begin, scene_finish
+		),
+		cmocka_unit_test_setup_teardown(
+			test_opener_keeps_to_the_address, scene_begin, scene_finish
+		),
+		cmocka_unit_test_setup_teardown(
+			test_moved_peer_stays_moved, scene_begin, scene_finish
+		),
 		cmocka_unit_test_setup_teardown(test_replayed_query, scene_begin, scene_finish),
 	};
 

@@ -166,12 +166,24 @@ static void test_replayed_hello_with_cookie(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_query_of_a_namesake, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_copies_in_an_idle_session, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_copies_of_lost_packets, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_copy_of_the_first_packet, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_newcomer_at_a_peers_address, scene_begin, scene_finish),
-		cmocka_unit_test_setup_teardown(test_replayed_hello_with_cookie, scene_begin, scene_finish),
+		cmocka_unit_test_setup_teardown(
+			test_query_of_a_namesake, scene_begin, scene_finish
+		),
+		cmocka_unit_test_setup_teardown(
+			test_copies_in_an_idle_session, scene_begin, scene_finish
+		),
+		cmocka_unit_test_setup_teardown(
+			test_copies_of_lost_packets, scene_begin, scene_finish
+		),
+		cmocka_unit_test_setup_teardown(
+			test_copy_of_the_first_packet, scene_begin, scene_finish
+		),
+		cmocka_unit_test_setup_teardown(
+			test_newcomer_at_a_peers_address, scene_begin, scene_finish
+		),
+		cmocka_unit_test_setup_teardown(
+			test_replayed_hello_with_cookie, scene_begin, scene_finish
+		),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

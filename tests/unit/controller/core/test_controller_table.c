@@ -116,6 +116,33 @@ static void test_who_and_where(void **state) {
 	net_close(&s.net);
 }
 
+/* An estimate says whether any sample of the link stands behind it. */
+static void test_guesses(void **state) {
+	static const char *const tables[] = {"links", "estimates"};
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	say(s.server, net_report(peer_grant(s.a, 0, 3), 11, 8 * MB));
+	net_run(&s.net, 200 * HD_MS);
+	for (int i = 0; i < 2; i++) {
+		json_t *table = show(s.shell, tables[i], "");
+		size_t guesses = 0;
+
+		for (size_t row = 0; row < row_count(table); row++) {
+			const json_t *line = json_array_get(json_object_get(table, "rows"), row);
+			bool guess = json_is_true(json_object_get(line, "guess"));
+
+			assert_int_equal(guess, count(table, row, "samples") == 0);
+			assert_int_equal(guess, json_is_null(json_object_get(line, "age_s")));
+			guesses += guess;
+		}
+		assert_in_range(guesses, 1, row_count(table) - 1);
+		json_decref(table);
+	}
+	net_close(&s.net);
+}
+
 static void test_what_and_why(void **state) {
 	struct stage s;
 	json_t *table;
@@ -224,6 +251,7 @@ static void test_pages(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_and_where),
+		cmocka_unit_test(test_guesses),
 		cmocka_unit_test(test_what_and_why),
 		cmocka_unit_test(test_bad_questions),
 		cmocka_unit_test(test_pages),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans against every one that there is: steps and workers within a deadline, and two bids on a trace's prices. */
-#include "hd_elastic_plan.h"
 #include "hd_random.h"
+#include "policy_scene.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,56 +15,12 @@
 
 #include <cmocka.h>
 
-static struct hd_elastic_task task;
-static struct hd_elastic_desk *desk;
-
-static void near(double value, double wanted, double within) {
-	if (!(fabs(value - wanted) <= within))
-		fail_msg("%.12g, wanted %.12g", value, wanted);
-}
-
-static int begin(void **state) {
-	desk = calloc(1, sizeof *desk);
-	return desk ? 0 : -1;
-}
-
-static int end(void **state) {
-	free(desk);
-	return 0;
-}
-
-/* The setting of the tables: R(8) = 1, R(4) = 0.9. */
-static void set(const struct hd_elastic_price *price, double deadline_s, double epsilon) {
-	task = (struct hd_elastic_task){
-		.model = {2.3, 0.02, 0.995},
-		.epsilon = epsilon,
-		.deadline_s = deadline_s,
-		.pace = {.count = 2, .n = {4, 8}, .step_s = {0.9, 1}},
-		.price = price,
-		.preempt_price = -1,
-		.n_max = 16,
-		.iterations_max = 1000000,
-	};
-	hd_elastic_desk_init(desk, &task);
-}
-
-/* One second a step: time is steps. */
-static void set_plain(double epsilon, double deadline_s) {
-	static struct hd_elastic_price one;
-	char error[128];
-
-	assert_int_equal(hd_elastic_price_uniform(1, 1, &one, error, sizeof error), 0);
-	set(&one, deadline_s, epsilon);
-	task.pace = (struct hd_elastic_pace){.count = 1, .n = {1}, .step_s = {1}};
-	task.n_max = 1024;
-	hd_elastic_desk_init(desk, &task);
-}
-
 /* The fewest workers that J steps need, one by one; 0: more than 10,000. */
 static uint32_t workers_for(uint32_t steps) {
 	uint32_t n = 1;
 
-	while (n <= 10000 && hd_elastic_error(&task.model, 1.0 / n, steps) > task.epsilon)
+	while (n <= 10000
+	       && hd_elastic_error(&policy_task.model, 1.0 / n, steps) > policy_task.epsilon)
 		n++;
 	return n <= 10000 ? n : 0;
 }
@@ -72,41 +28,41 @@ static uint32_t workers_for(uint32_t steps) {
 static bool in_time(uint32_t steps) {
 	const uint32_t n = workers_for(steps);
 
-	return n > 0 && steps * hd_elastic_pace_s(&task.pace, n) <= task.deadline_s;
+	return n > 0 && steps * hd_elastic_pace_s(&policy_task.pace, n) <= policy_task.deadline_s;
 }
 
 /* With a deadline: the most steps up to J* that are in time at the pace of the workers that they need. */
 static void test_closed_in_time(void **state) {
 	struct hd_elastic_closed closed;
 
-	set_plain(0.6, 400);
-	assert_int_equal(hd_elastic_closed_in_time(&task, &closed), 0);
+	policy_set_plain(0.6, 400);
+	assert_int_equal(hd_elastic_closed_in_time(&policy_task, &closed), 0);
 	assert_int_equal(closed.iterations, 400);
-	near(closed.n, 12, 0);
-	near(closed.stationary, 485.3184169, 5e-7);
-	set_plain(0.6, 485);
-	assert_int_equal(hd_elastic_closed_in_time(&task, &closed), 0);
+	policy_near(closed.n, 12, 0);
+	policy_near(closed.stationary, 485.3184169, 5e-7);
+	policy_set_plain(0.6, 485);
+	assert_int_equal(hd_elastic_closed_in_time(&policy_task, &closed), 0);
 	assert_int_equal(closed.iterations, 485);
-	near(closed.n, 10, 0);
-	set_plain(0.6, 200);
-	assert_int_equal(hd_elastic_closed_in_time(&task, &closed), -ERANGE);
-	task.deadline_s = 0.5;
-	assert_int_equal(hd_elastic_closed_in_time(&task, &closed), -ERANGE);
+	policy_near(closed.n, 10, 0);
+	policy_set_plain(0.6, 200);
+	assert_int_equal(hd_elastic_closed_in_time(&policy_task, &closed), -ERANGE);
+	policy_task.deadline_s = 0.5;
+	assert_int_equal(hd_elastic_closed_in_time(&policy_task, &closed), -ERANGE);
 	/* Steps that get slower with the workers, or are half as long. */
 	for (int i = 0; i < 40; i++) {
 		uint32_t j = 485;
 
-		set_plain(0.6, 140 + 15 * i);
-		task.pace = (struct hd_elastic_pace
+		policy_set_plain(0.6, 140 + 15 * i);
+		policy_task.pace = (struct hd_elastic_pace
 		){.count = 2, .n = {1, 21}, .step_s = {0.5 + i % 3 * 0.25, 1 + i % 3 * 0.25}};
 		while (j > 0 && !in_time(j))
 			j--;
-		if (hd_elastic_closed_in_time(&task, &closed)) {
+		if (hd_elastic_closed_in_time(&policy_task, &closed)) {
 			assert_int_equal(j, 0);
 			continue;
 		}
 		assert_int_equal(closed.iterations, j);
-		near(closed.n, workers_for(j), 0);
+		policy_near(closed.n, workers_for(j), 0);
 	}
 }
 
@@ -115,22 +71,25 @@ static void test_closed_in_time(void **state) {
 static double cheapest_by_hand(const struct hd_elastic_price *p) {
 	double least = INFINITY;
 
-	for (uint32_t n = 1; n <= task.n_max; n++)
+	for (uint32_t n = 1; n <= policy_task.n_max; n++)
 		for (uint32_t high = 1; high <= n; high++)
 			for (size_t a = 0; a < p->levels; a++)
 				for (size_t b = 0; b <= a; b++) {
 					const double all = p->share[b] / p->share[a];
 					const double y = all / n + (1 - all) / high;
-					const double all_s = hd_elastic_pace_s(&task.pace, n);
-					const double few_s = hd_elastic_pace_s(&task.pace, high);
-					double error = task.model.a;
+					const double all_s
+						= hd_elastic_pace_s(&policy_task.pace, n);
+					const double few_s
+						= hd_elastic_pace_s(&policy_task.pace, high);
+					double error = policy_task.model.a;
 					uint32_t steps = 0;
 
-					for (; error > task.epsilon && steps < 3000; steps++)
-						error = task.model.beta * error + task.model.b * y;
-					if (error > task.epsilon
+					for (; error > policy_task.epsilon && steps < 3000; steps++)
+						error = policy_task.model.beta * error
+							+ policy_task.model.b * y;
+					if (error > policy_task.epsilon
 					    || steps * (all * all_s + (1 - all) * few_s)
-						    > task.deadline_s * p->share[a])
+						    > policy_task.deadline_s * p->share[a])
 						continue;
 					least = fmin(
 						least,
@@ -174,22 +133,23 @@ static void test_stairs_exhaustive(void **state) {
 
 	for (uint32_t seed = 1; seed <= 20; seed++) {
 		random_trace(seed, &stairs);
-		set(&stairs, 380 * pow(1.1, seed), 0.8);
-		task.n_max = 8;
-		hd_elastic_desk_init(desk, &task);
+		policy_set(&stairs, 380 * pow(1.1, seed), 0.8);
+		policy_task.n_max = 8;
+		hd_elastic_desk_init(policy_desk, &policy_task);
 		const double least = cheapest_by_hand(&stairs);
 
-		if (hd_elastic_scan(desk, HD_ELASTIC_WAY_TWO_BID, &plan)) {
+		if (hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_TWO_BID, &plan)) {
 			assert_true(isinf(least));
 			continue;
 		}
-		near(plan.cost, least, 1e-9 * least);
+		policy_near(plan.cost, least, 1e-9 * least);
 		second += plan.bid_low < plan.bid;
 		/* With given steps, too: no dearer than what the scan found with as many. */
 		assert_int_equal(
-			hd_elastic_two_bid(desk, plan.n, plan.n_high, plan.iterations, &one), 0
+			hd_elastic_two_bid(policy_desk, plan.n, plan.n_high, plan.iterations, &one),
+			0
 		);
-		near(one.cost, plan.cost, 1e-9 * least);
+		policy_near(one.cost, plan.cost, 1e-9 * least);
 		hd_elastic_price_fini(&stairs);
 	}
 	assert_true(second > 5);
@@ -201,5 +161,5 @@ int main(void) {
 		cmocka_unit_test(test_stairs_exhaustive),
 	};
 
-	return cmocka_run_group_tests(tests, begin, end);
+	return cmocka_run_group_tests(tests, policy_begin, policy_end);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans: bids, workers and steps at values that were worked out by hand, against every whole number, and against
  * markets that are played. */
-#include "hd_elastic_plan.h"
 #include "hd_random.h"
+#include "policy_scene.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,44 +16,6 @@
 
 #include <cmocka.h>
 
-static struct hd_elastic_price even, bell;
-static struct hd_elastic_task task;
-static struct hd_elastic_desk *desk;
-
-static void near(double value, double wanted, double within) {
-	if (!(fabs(value - wanted) <= within))
-		fail_msg("%.12g, wanted %.12g", value, wanted);
-}
-
-static int begin(void **state) {
-	static const double shape[] = {0.6, 0.175, 0.2, 1};
-	char error[128];
-
-	desk = calloc(1, sizeof *desk);
-	return !desk || hd_elastic_price_uniform(0.2, 1, &even, error, sizeof error)
-		|| hd_elastic_price_gaussian(shape, &bell, error, sizeof error);
-}
-
-static int end(void **state) {
-	free(desk);
-	return 0;
-}
-
-/* The setting of the tables: R(8) = 1, R(4) = 0.9. */
-static void set(const struct hd_elastic_price *price, double deadline_s, double epsilon) {
-	task = (struct hd_elastic_task){
-		.model = {2.3, 0.02, 0.995},
-		.epsilon = epsilon,
-		.deadline_s = deadline_s,
-		.pace = {.count = 2, .n = {4, 8}, .step_s = {0.9, 1}},
-		.price = price,
-		.preempt_price = -1,
-		.n_max = 16,
-		.iterations_max = 1000000,
-	};
-	hd_elastic_desk_init(desk, &task);
-}
-
 static void test_bids(void **state) {
 	static const struct {
 		bool bell;
@@ -66,26 +28,26 @@ static void test_bids(void **state) {
 	struct hd_elastic_plan plan;
 
 	for (size_t i = 0; i < 3; i++) {
-		set(rows[i].bell ? &bell : &even, rows[i].deadline_s, 0.8);
+		policy_set(rows[i].bell ? &policy_bell : &policy_even, rows[i].deadline_s, 0.8);
 		plan = (struct hd_elastic_plan
 		){.n = 8, .n_high = 8, .iterations = 1000, .bid = 1, .bid_low = 1};
-		hd_elastic_evaluate(desk, &plan);
-		near(plan.cost, 4800, 1e-6);
-		near(plan.seconds, 1000, 1e-9);
-		assert_int_equal(hd_elastic_one_bid(desk, 8, 1000, &plan), 0);
-		near(plan.bid, rows[i].bid, 5e-11);
-		near(plan.cost, rows[i].cost, 5e-7);
-		near(plan.seconds, rows[i].deadline_s, 1e-6);
-		assert_int_equal(hd_elastic_two_bid(desk, 8, 4, 1000, &plan), 0);
-		near(plan.gamma, 0.4200956214, 5e-11);
-		near(plan.inverse, 0.1974880473, 5e-11);
-		near(plan.bid, rows[i].high, 5e-11);
-		near(plan.bid_low, rows[i].low, 5e-11);
-		near(plan.cost, rows[i].two_cost, 5e-7);
-		near(plan.seconds, rows[i].deadline_s, 1e-6);
-		near(plan.error, 0.8, 1e-12);
+		hd_elastic_evaluate(policy_desk, &plan);
+		policy_near(plan.cost, 4800, 1e-6);
+		policy_near(plan.seconds, 1000, 1e-9);
+		assert_int_equal(hd_elastic_one_bid(policy_desk, 8, 1000, &plan), 0);
+		policy_near(plan.bid, rows[i].bid, 5e-11);
+		policy_near(plan.cost, rows[i].cost, 5e-7);
+		policy_near(plan.seconds, rows[i].deadline_s, 1e-6);
+		assert_int_equal(hd_elastic_two_bid(policy_desk, 8, 4, 1000, &plan), 0);
+		policy_near(plan.gamma, 0.4200956214, 5e-11);
+		policy_near(plan.inverse, 0.1974880473, 5e-11);
+		policy_near(plan.bid, rows[i].high, 5e-11);
+		policy_near(plan.bid_low, rows[i].low, 5e-11);
+		policy_near(plan.cost, rows[i].two_cost, 5e-7);
+		policy_near(plan.seconds, rows[i].deadline_s, 1e-6);
+		policy_near(plan.error, 0.8, 1e-12);
 	}
-	near(rows[0].cost / 4800, 0.7777778, 5e-8);
+	policy_near(rows[0].cost / 4800, 0.7777778, 5e-8);
 }
 
 /* Row 2 played: a price a moment, workers run that bid as much. */
@@ -96,8 +58,8 @@ static void test_market_played(void **state) {
 	struct hd_random random;
 	uint32_t done = 0;
 
-	set(&even, 2000, 0.8);
-	assert_int_equal(hd_elastic_two_bid(desk, 8, 4, 1000, &plan), 0);
+	policy_set(&policy_even, 2000, 0.8);
+	assert_int_equal(hd_elastic_two_bid(policy_desk, 8, 4, 1000, &plan), 0);
 	step_s = plan.gamma * 1 + (1 - plan.gamma) * 0.9;
 	hd_random_init(&random, 7);
 	while (done < steps) {
@@ -110,42 +72,42 @@ static void test_market_played(void **state) {
 		inverse += y ? 1.0 / y : 0;
 		done += y > 0;
 	}
-	near(seconds * 1000 / steps, plan.seconds, 0.005 * plan.seconds);
-	near(cost * 1000 / steps, plan.cost, 0.005 * plan.cost);
-	near(inverse / steps, plan.inverse, 0.005 * plan.inverse);
+	policy_near(seconds * 1000 / steps, plan.seconds, 0.005 * plan.seconds);
+	policy_near(cost * 1000 / steps, plan.cost, 0.005 * plan.cost);
+	policy_near(inverse / steps, plan.inverse, 0.005 * plan.inverse);
 }
 
 static void test_clamps(void **state) {
 	struct hd_elastic_plan plan;
 
-	set(&even, 1e6, 0.8);
+	policy_set(&policy_even, 1e6, 0.8);
 	/* Four are enough with so many steps at 1.2: gamma = 0, nobody bids low. */
-	task.epsilon = 1.2;
-	assert_int_equal(hd_elastic_two_bid(desk, 8, 4, 1000, &plan), 0);
-	near(plan.gamma, 0, 0);
-	near(plan.bid_low, 0.2, 0);
+	policy_task.epsilon = 1.2;
+	assert_int_equal(hd_elastic_two_bid(policy_desk, 8, 4, 1000, &plan), 0);
+	policy_near(plan.gamma, 0, 0);
+	policy_near(plan.bid_low, 0.2, 0);
 	/* With too few steps even eight at all times are not: the error fails, by so much. */
-	task.epsilon = 0.8;
-	assert_int_equal(hd_elastic_two_bid(desk, 8, 4, 300, &plan), -ERANGE);
+	policy_task.epsilon = 0.8;
+	assert_int_equal(hd_elastic_two_bid(policy_desk, 8, 4, 300, &plan), -ERANGE);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_ERROR);
-	near(plan.reached, hd_elastic_error(&task.model, 1.0 / 8, 300), 1e-12);
-	near(plan.allowed, 0.8, 0);
+	policy_near(plan.reached, hd_elastic_error(&policy_task.model, 1.0 / 8, 300), 1e-12);
+	policy_near(plan.allowed, 0.8, 0);
 	/* And without time: the deadline, with the highest bids. */
-	set(&even, 900, 0.8);
-	assert_int_equal(hd_elastic_one_bid(desk, 8, 1000, &plan), -ERANGE);
+	policy_set(&policy_even, 900, 0.8);
+	assert_int_equal(hd_elastic_one_bid(policy_desk, 8, 1000, &plan), -ERANGE);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_DEADLINE);
-	near(plan.reached - plan.allowed, 100, 1e-9);
-	assert_int_equal(hd_elastic_two_bid(desk, 8, 4, 1000, &plan), -ERANGE);
+	policy_near(plan.reached - plan.allowed, 100, 1e-9);
+	assert_int_equal(hd_elastic_two_bid(policy_desk, 8, 4, 1000, &plan), -ERANGE);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_DEADLINE);
 	/* n equal: two bids are one. */
-	set(&even, 2000, 0.8);
-	assert_int_equal(hd_elastic_two_bid(desk, 8, 8, 1000, &plan), 0);
-	near(plan.bid, 0.6, 1e-12);
-	near(plan.cost, 3200, 1e-9);
+	policy_set(&policy_even, 2000, 0.8);
+	assert_int_equal(hd_elastic_two_bid(policy_desk, 8, 8, 1000, &plan), 0);
+	policy_near(plan.bid, 0.6, 1e-12);
+	policy_near(plan.cost, 3200, 1e-9);
 	/* A bid below every price: no step is ever made, and the plan says so. */
 	plan = (struct hd_elastic_plan
 	){.n = 8, .n_high = 8, .iterations = 1000, .bid = 0.1, .bid_low = 0.1};
-	hd_elastic_evaluate(desk, &plan);
+	hd_elastic_evaluate(policy_desk, &plan);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_DEADLINE);
 	assert_true(isinf(plan.seconds) && plan.cost == 0);
 }
@@ -153,22 +115,22 @@ static void test_clamps(void **state) {
 static void test_closed(void **state) {
 	struct hd_elastic_closed closed;
 
-	set(&even, 1e9, 0.6);
-	assert_int_equal(hd_elastic_closed(&task.model, 0.6, 1000000, &closed), 0);
-	near(closed.stationary, 485.3184169, 5e-7);
+	policy_set(&policy_even, 1e9, 0.6);
+	assert_int_equal(hd_elastic_closed(&policy_task.model, 0.6, 1000000, &closed), 0);
+	policy_near(closed.stationary, 485.3184169, 5e-7);
 	assert_int_equal(closed.iterations, 485);
-	near(closed.n, 10, 0);
-	assert_int_equal(hd_elastic_closed(&task.model, 0.3, 1000000, &closed), 0);
-	near(closed.stationary, 687.6467, 5e-5);
+	policy_near(closed.n, 10, 0);
+	assert_int_equal(hd_elastic_closed(&policy_task.model, 0.3, 1000000, &closed), 0);
+	policy_near(closed.stationary, 687.6467, 5e-5);
 	assert_int_equal(closed.iterations, 688);
-	near(closed.n, 18, 0);
-	assert_int_equal(hd_elastic_closed(&task.model, 0.6, 400, &closed), 0);
+	policy_near(closed.n, 18, 0);
+	assert_int_equal(hd_elastic_closed(&policy_task.model, 0.6, 400, &closed), 0);
 	assert_int_equal(closed.iterations, 400);
-	near(closed.n, 12, 0);
-	assert_int_equal(hd_elastic_closed(&task.model, 0.6, 280, &closed), 0);
+	policy_near(closed.n, 12, 0);
+	assert_int_equal(hd_elastic_closed(&policy_task.model, 0.6, 280, &closed), 0);
 	assert_int_equal(closed.iterations, 280);
-	near(closed.n, 87, 0);
-	assert_int_equal(hd_elastic_closed(&task.model, 0.6, 200, &closed), -ERANGE);
+	policy_near(closed.n, 87, 0);
+	assert_int_equal(hd_elastic_closed(&policy_task.model, 0.6, 200, &closed), -ERANGE);
 }
 
 static void test_scan(void **state) {
@@ -179,25 +141,27 @@ static void test_scan(void **state) {
 	struct hd_elastic_plan plan;
 
 	for (size_t i = 0; i < 3; i++) {
-		set_plain(cases[i].epsilon, cases[i].deadline_s);
-		assert_int_equal(hd_elastic_scan(desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan), 0);
+		policy_set_plain(cases[i].epsilon, cases[i].deadline_s);
+		assert_int_equal(
+			hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan), 0
+		);
 		assert_int_equal(plan.n, cases[i].n);
 		assert_int_equal(plan.iterations, cases[i].iterations);
-		near(plan.cost, cases[i].n * cases[i].iterations, 1e-9);
+		policy_near(plan.cost, cases[i].n * cases[i].iterations, 1e-9);
 	}
-	set_plain(0.6, 200);
-	assert_int_equal(hd_elastic_scan(desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan), -ERANGE);
+	policy_set_plain(0.6, 200);
+	assert_int_equal(hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan), -ERANGE);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_DEADLINE);
 	assert_true(plan.reached > 200);
 	/* No number of workers is enough: the floor of the most, beside what is wanted. */
-	set_plain(0.003, 1e6);
-	assert_int_equal(hd_elastic_scan(desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan), -ERANGE);
+	policy_set_plain(0.003, 1e6);
+	assert_int_equal(hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan), -ERANGE);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_ERROR);
-	near(plan.reached, 4.0 / 1024, 1e-12);
-	near(plan.allowed, 0.003, 0);
-	set_plain(0.6, 1e6);
-	task.iterations_max = 100;
-	assert_int_equal(hd_elastic_scan(desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan), -ERANGE);
+	policy_near(plan.reached, 4.0 / 1024, 1e-12);
+	policy_near(plan.allowed, 0.003, 0);
+	policy_set_plain(0.6, 1e6);
+	policy_task.iterations_max = 100;
+	assert_int_equal(hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan), -ERANGE);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_ITERATIONS);
 }
 
@@ -208,41 +172,41 @@ static void test_scan_is_exhaustive(void **state) {
 	for (int i = 0; i < 5; i++) {
 		const double deadline_s = 300 * pow(1.6, i);
 
-		set(&even, deadline_s, 0.7);
-		task.active = (struct hd_active){HD_ACTIVE_BINOMIAL, .q = 0.7};
-		hd_elastic_desk_init(desk, &task);
+		policy_set(&policy_even, deadline_s, 0.7);
+		policy_task.active = (struct hd_active){HD_ACTIVE_BINOMIAL, .q = 0.7};
+		hd_elastic_desk_init(policy_desk, &policy_task);
 		best = (struct hd_elastic_plan
 		){.fails = HD_ELASTIC_FAILS_ERROR, .reached = INFINITY, .allowed = 1};
 		for (uint32_t n = 1; n <= 16; n++)
 			for (uint32_t j = 1; j <= 3000; j++) {
-				(void)hd_elastic_preemptible(desk, n, j, &one);
+				(void)hd_elastic_preemptible(policy_desk, n, j, &one);
 				if (one.fails == HD_ELASTIC_FAILS_NONE)
 					hd_elastic_keep(&best, &one);
 			}
-		if (hd_elastic_scan(desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan)) {
+		if (hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan)) {
 			assert_int_not_equal(best.fails, HD_ELASTIC_FAILS_NONE);
 			continue;
 		}
 		assert_int_equal(plan.n, best.n);
 		assert_int_equal(plan.iterations, best.iterations);
-		near(plan.cost, best.cost, 1e-9);
+		policy_near(plan.cost, best.cost, 1e-9);
 	}
 }
 
 static void two_bid_exhaustive(const struct hd_elastic_price *price, double deadline_s) {
 	struct hd_elastic_plan plan, one, best = {.fails = HD_ELASTIC_FAILS_ERROR, .allowed = 1};
 
-	set(price, deadline_s, 0.8);
-	task.n_max = 10;
-	hd_elastic_desk_init(desk, &task);
+	policy_set(price, deadline_s, 0.8);
+	policy_task.n_max = 10;
+	hd_elastic_desk_init(policy_desk, &policy_task);
 	for (uint32_t n = 1; n <= 10; n++)
 		for (uint32_t high = 1; high <= n; high++)
 			for (uint32_t j = 1; j <= 1500; j++) {
-				(void)hd_elastic_two_bid(desk, n, high, j, &one);
+				(void)hd_elastic_two_bid(policy_desk, n, high, j, &one);
 				if (one.fails == HD_ELASTIC_FAILS_NONE)
 					hd_elastic_keep(&best, &one);
 			}
-	if (hd_elastic_scan(desk, HD_ELASTIC_WAY_TWO_BID, &plan)) {
+	if (hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_TWO_BID, &plan)) {
 		assert_int_not_equal(best.fails, HD_ELASTIC_FAILS_NONE);
 		return;
 	}
@@ -250,9 +214,9 @@ static void two_bid_exhaustive(const struct hd_elastic_price *price, double dead
 }
 
 static void test_two_bids_search(void **state) {
-	two_bid_exhaustive(&even, 500);
-	two_bid_exhaustive(&even, 900);
-	two_bid_exhaustive(&bell, 900);
+	two_bid_exhaustive(&policy_even, 500);
+	two_bid_exhaustive(&policy_even, 900);
+	two_bid_exhaustive(&policy_bell, 900);
 }
 
 /* On a staircase bids are rounded up; the plan holds its bounds nevertheless. */
@@ -267,9 +231,9 @@ static void test_stairs(void **state) {
 	for (int i = 0; i < 19; i++) {
 		const double deadline_s = 300 * pow(1.15, i);
 
-		set(&stairs, deadline_s, 0.8);
+		policy_set(&stairs, deadline_s, 0.8);
 		for (int way = 0; way < HD_ELASTIC_WAYS; way++) {
-			if (hd_elastic_scan(desk, (enum hd_elastic_way)way, &plan))
+			if (hd_elastic_scan(policy_desk, (enum hd_elastic_way)way, &plan))
 				continue;
 			assert_true(plan.error <= 0.8 * (1 + 1e-9));
 			assert_true(plan.seconds <= deadline_s * (1 + 1e-9));
@@ -284,8 +248,8 @@ static void test_all_ways(void **state) {
 	char text[200];
 	int best;
 
-	set(&even, 2000, 0.8);
-	best = hd_elastic_scan_all(desk, plans);
+	policy_set(&policy_even, 2000, 0.8);
+	best = hd_elastic_scan_all(policy_desk, plans);
 	assert_true(best >= 0);
 	for (int way = 0; way < HD_ELASTIC_WAYS; way++) {
 		assert_int_equal(plans[way].way, way);
@@ -302,8 +266,8 @@ static void test_all_ways(void **state) {
 	assert_true(plans[HD_ELASTIC_WAY_DYNAMIC].cost <= plans[HD_ELASTIC_WAY_ONE_BID].cost);
 	assert_true(plans[HD_ELASTIC_WAY_GROWTH].cost <= plans[HD_ELASTIC_WAY_PREEMPTIBLE].cost);
 	/* Nothing meets it: each says which bound, and by how much. */
-	set(&even, 100, 0.8);
-	assert_int_equal(hd_elastic_scan_all(desk, plans), -ERANGE);
+	policy_set(&policy_even, 100, 0.8);
+	assert_int_equal(hd_elastic_scan_all(policy_desk, plans), -ERANGE);
 	for (int way = 0; way < HD_ELASTIC_WAYS; way++) {
 		assert_int_equal(plans[way].fails, HD_ELASTIC_FAILS_DEADLINE);
 		hd_elastic_why(&plans[way], NULL, text, sizeof text);
@@ -314,90 +278,97 @@ static void test_all_ways(void **state) {
 static void test_dynamic(void **state) {
 	struct hd_elastic_plan plan, rest;
 
-	set(&even, 2000, 0.8);
-	assert_int_equal(hd_elastic_scan(desk, HD_ELASTIC_WAY_DYNAMIC, &plan), 0);
+	policy_set(&policy_even, 2000, 0.8);
+	assert_int_equal(hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_DYNAMIC, &plan), 0);
 	if (plan.first_iterations > 0) {
 		assert_int_equal(
-			hd_elastic_replan(&task, plan.first_error, 2000 - plan.first_s, &rest), 0
+			hd_elastic_replan(
+				&policy_task, plan.first_error, 2000 - plan.first_s, &rest
+			),
+			0
 		);
 		assert_int_equal(rest.n, plan.n);
 		assert_int_equal(rest.iterations + plan.first_iterations, plan.iterations);
-		near(rest.bid, plan.bid, 1e-12);
+		policy_near(rest.bid, plan.bid, 1e-12);
 	}
 	/* On time: the rest of the same plan. Late: a higher bid. Out of time or hope: it says so. */
-	assert_int_equal(hd_elastic_replan(&task, 1.5, 1500, &plan), 0);
-	assert_int_equal(hd_elastic_replan(&task, 1.5, 700, &rest), 0);
+	assert_int_equal(hd_elastic_replan(&policy_task, 1.5, 1500, &plan), 0);
+	assert_int_equal(hd_elastic_replan(&policy_task, 1.5, 700, &rest), 0);
 	assert_true(rest.bid > plan.bid && rest.cost > plan.cost);
-	assert_int_equal(hd_elastic_replan(&task, 1.5, 20, &rest), -ERANGE);
+	assert_int_equal(hd_elastic_replan(&policy_task, 1.5, 20, &rest), -ERANGE);
 	assert_int_equal(rest.fails, HD_ELASTIC_FAILS_DEADLINE);
-	task.epsilon = 0.2;
-	assert_int_equal(hd_elastic_replan(&task, 1.5, 2000, &rest), -ERANGE);
+	policy_task.epsilon = 0.2;
+	assert_int_equal(hd_elastic_replan(&policy_task, 1.5, 2000, &rest), -ERANGE);
 	assert_int_equal(rest.fails, HD_ELASTIC_FAILS_ERROR);
-	near(rest.reached, 0.25, 1e-12);
+	policy_near(rest.reached, 0.25, 1e-12);
 }
 
 static void test_growing(void **state) {
 	double error = 2.3, seconds = 0;
 	struct hd_elastic_plan plan;
 
-	set_plain(0.6, 1e6);
-	task.n_max = 20;
-	hd_elastic_desk_init(desk, &task);
-	assert_int_equal(hd_elastic_grow(desk, 2, 1.005, INFINITY, &plan), 0);
+	policy_set_plain(0.6, 1e6);
+	policy_task.n_max = 20;
+	hd_elastic_desk_init(policy_desk, &policy_task);
+	assert_int_equal(hd_elastic_grow(policy_desk, 2, 1.005, INFINITY, &plan), 0);
 	const struct hd_elastic_growth g = {.first = 2, .eta = 1.005, .chi = 1, .most = 20};
 
 	for (uint32_t j = 1; error > 0.6; j++) {
 		error = 0.995 * error + 0.02 / hd_elastic_growth_workers(&g, j);
 		seconds++;
 	}
-	near(plan.seconds, seconds, 0);
-	near(plan.error, error, 1e-12);
+	policy_near(plan.seconds, seconds, 0);
+	policy_near(plan.error, error, 1e-12);
 	/* Two workers at first, and never enough at the end. */
-	task.epsilon = 0.15;
-	assert_int_equal(hd_elastic_grow(desk, 2, 1.005, INFINITY, &plan), -ERANGE);
+	policy_task.epsilon = 0.15;
+	assert_int_equal(hd_elastic_grow(policy_desk, 2, 1.005, INFINITY, &plan), -ERANGE);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_ERROR);
-	near(plan.reached, 0.2, 1e-12);
+	policy_near(plan.reached, 0.2, 1e-12);
 }
 
 static void test_n_sync(void **state) {
 	struct hd_elastic_plan plans[HD_ELASTIC_WAYS];
 
-	set(&even, 1e5, 1.2);
-	task.pace = (struct hd_elastic_pace){.rate = 1, .sync = HD_ELASTIC_SYNC_FIRST, .needed = 4};
-	hd_elastic_desk_init(desk, &task);
-	assert_true(hd_elastic_scan_all(desk, plans) >= 0);
+	policy_set(&policy_even, 1e5, 1.2);
+	policy_task.pace
+		= (struct hd_elastic_pace){.rate = 1, .sync = HD_ELASTIC_SYNC_FIRST, .needed = 4};
+	hd_elastic_desk_init(policy_desk, &policy_task);
+	assert_true(hd_elastic_scan_all(policy_desk, plans) >= 0);
 	assert_int_equal(plans[HD_ELASTIC_WAY_TWO_BID].fails, HD_ELASTIC_FAILS_WAY);
 	for (int way = 0; way < HD_ELASTIC_WAYS; way++)
 		if (plans[way].fails == HD_ELASTIC_FAILS_NONE) {
 			assert_true(plans[way].n >= 4 && isfinite(plans[way].cost));
-			near(plans[way].inverse, 0.25, 1e-12);
+			policy_near(plans[way].inverse, 0.25, 1e-12);
 		}
 }
 
 static void test_task_check(void **state) {
 	char error[128];
 
-	set(&even, 2000, 0.8);
-	assert_int_equal(hd_elastic_task_check(&task, error, sizeof error), 0);
+	policy_set(&policy_even, 2000, 0.8);
+	assert_int_equal(hd_elastic_task_check(&policy_task, error, sizeof error), 0);
 #define REFUSES(change, words)                                                                     \
 	do {                                                                                       \
-		set(&even, 2000, 0.8);                                                             \
+		policy_set(&policy_even, 2000, 0.8);                                               \
 		change;                                                                            \
-		assert_int_equal(hd_elastic_task_check(&task, error, sizeof error), -EINVAL);      \
+		assert_int_equal(                                                                  \
+			hd_elastic_task_check(&policy_task, error, sizeof error), -EINVAL          \
+		);                                                                                 \
 		assert_string_equal(error, words);                                                 \
 	} while (0)
-	REFUSES(task.model.a = NAN, "a: nan (above 0, up to 1e+30)");
-	REFUSES(task.model.b = -1, "b: -1 (from 0 to 1e+30)");
-	REFUSES(task.model.beta = 1, "beta: 1 (above 0, below 1)");
-	REFUSES(task.epsilon = 2.3, "epsilon: 2.3 (above 0, below a)");
-	REFUSES(task.deadline_s = 0, "deadline: 0 (above 0, up to 1e+12 s)");
-	REFUSES(task.n_max = 0, "n_max: 0 (from 1 to HD_WORKERS_MAX)");
-	REFUSES(task.iterations_max = 0, "iterations_max: 0 (1 to 1e+09)");
-	REFUSES(task.pace.n[1] = 4, "step_s: 4 (workers from 1, rising)");
-	REFUSES(task.pace.step_s[1] = 0, "step_s: 0 (above 0, up to 1e+12 s)");
-	REFUSES(task.active = ((struct hd_active){HD_ACTIVE_BINOMIAL, .q = 0}),
+	REFUSES(policy_task.model.a = NAN, "a: nan (above 0, up to 1e+30)");
+	REFUSES(policy_task.model.b = -1, "b: -1 (from 0 to 1e+30)");
+	REFUSES(policy_task.model.beta = 1, "beta: 1 (above 0, below 1)");
+	REFUSES(policy_task.epsilon = 2.3, "epsilon: 2.3 (above 0, below a)");
+	REFUSES(policy_task.deadline_s = 0, "deadline: 0 (above 0, up to 1e+12 s)");
+	REFUSES(policy_task.n_max = 0, "n_max: 0 (from 1 to HD_WORKERS_MAX)");
+	REFUSES(policy_task.iterations_max = 0, "iterations_max: 0 (1 to 1e+09)");
+	REFUSES(policy_task.pace.n[1] = 4, "step_s: 4 (workers from 1, rising)");
+	REFUSES(policy_task.pace.step_s[1] = 0, "step_s: 0 (above 0, up to 1e+12 s)");
+	REFUSES(policy_task.active = ((struct hd_active){HD_ACTIVE_BINOMIAL, .q = 0}),
 		"availability: 0 (above 1e-06, up to 1)");
-	REFUSES(task.pace = (struct hd_elastic_pace){0}, "rate: 0 (above 0, up to 1e+12 a second)");
+	REFUSES(policy_task.pace = (struct hd_elastic_pace){0},
+		"rate: 0 (above 0, up to 1e+12 a second)");
 }
 
 int main(void) {
@@ -417,5 +388,5 @@ int main(void) {
 		cmocka_unit_test(test_task_check),
 	};
 
-	return cmocka_run_group_tests(tests, begin, end);
+	return cmocka_run_group_tests(tests, policy_begin, policy_end);
 }

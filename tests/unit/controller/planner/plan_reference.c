@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "plan_order.h"
 #include "plan_reference.h"
 
 #include <errno.h>
@@ -32,34 +33,6 @@ struct reference {
 	double *commit; /* of each job */
 	double *deficit; /* of each tenant */
 };
-
-struct order {
-	double finish;
-	const struct hd_plan_item *item;
-};
-
-/* Nearest double with 36 significant bits: what differs by rounding only is equal. */
-static double rounded(double value) {
-	int exponent;
-	const double mantissa = frexp(value, &exponent);
-
-	return isfinite(value) ? ldexp(rint(ldexp(mantissa, 36)), exponent - 36) : value;
-}
-
-/* Inside a job the older version first, between jobs the one that waited longer; then the id. */
-static bool tie(const struct hd_plan_item *x, const struct hd_plan_item *y) {
-	if (x->job != y->job && x->waited != y->waited)
-		return x->waited > y->waited;
-	if (x->job == y->job && x->version != y->version)
-		return x->version < y->version;
-	return x->id < y->id;
-}
-
-static bool before(struct order a, struct order b) {
-	if (rounded(a.finish) != rounded(b.finish))
-		return rounded(a.finish) < rounded(b.finish);
-	return tie(a.item, b.item);
-}
 
 static double residual(const struct reference *r, uint32_t link, double at) {
 	double used = 0;

@@ -132,7 +132,7 @@ static void test_runner_up(void **state) {
 #define TENANTS_MOST 12
 #define ROUNDS 8
 
-/* On paper all are owed the same again after each round, in which each has one item; so in each round the order decides.
+/* On paper all deficits are equal again after each round, in which each has one item; so in each the order decides.
  * With weights from 1 up a tenant's items are as large as its weight says. */
 static void rounds(struct hd_plan *plan, uint32_t tenants, double amount, bool weighted) {
 	struct hd_plan_tenant tenant[TENANTS_MOST];
