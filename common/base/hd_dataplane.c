@@ -79,9 +79,12 @@ void hd_dataplane_sum(struct hd_dataplane *dataplane, const struct hd_stats *sta
 	for (size_t i = 0; i < hd_stats_count(stats); i++) {
 		struct hd_stats_row row = hd_stats_row(stats, i);
 
-		for (uint16_t j = 0; row.group != group && j < row.group->count; j++)
-			place[j] = place_of(row.group, row.group->stats[j].name);
-		group = row.group;
+		assert(row.group);
+		if (row.group != group) {
+			group = row.group;
+			for (uint16_t j = 0; j < group->count; j++)
+				place[j] = place_of(group, group->stats[j].name);
+		}
 		for (uint16_t j = 0; j < row.group->count; j++)
 			if (place[j] != NONE)
 				add(hd_dataplane_at(dataplane, place[j]),

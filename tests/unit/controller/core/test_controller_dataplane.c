@@ -189,9 +189,10 @@ static void test_rows(void **state) {
 
 static void test_sums(void **state) {
 	struct scene *s = open_scene();
-	const json_t *rows = show(s, "dataplane", "");
+	const json_t *rows;
 
 	(void)state;
+	(void)show(s, "dataplane", ""); /* who looks has the nodes asked */
 	answer_all(s, HD_SECOND, 1);
 	rows = show(s, "dataplane-hosts", "");
 	assert_int_equal(json_array_size(rows), 3);
