@@ -281,7 +281,7 @@ static void print_next(void *owner, const char *word, const char *help) {
 
 /* `?` where no key can be pressed: among words of the command line, or in a file of commands. */
 static int list_next(int count, char **words) {
-	bool keep[64];
+	bool keep[FORMS_MAX];
 
 	if (narrow(count, words, keep) == 0)
 		return say_wrong(count, words);

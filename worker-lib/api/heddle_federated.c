@@ -27,7 +27,8 @@ int heddle_prox_apply(
 		return heddle_fail(-EINVAL, "w, w_t or grad: NULL");
 	if (!isfinite(rate) || !isfinite(mu) || rate < 0 || mu < 0)
 		return heddle_fail(-EINVAL, "rate or mu: must be finite, >= 0");
-	hd_prox_apply(w, w_t, grad, count, rate, mu);
+	if (count > 0)
+		hd_prox_apply(w, w_t, grad, count, rate, mu);
 	return 0;
 }
 
