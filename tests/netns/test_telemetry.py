@@ -23,7 +23,7 @@ import pen
 
 METRICS = f"{lab.KERNEL}:9477"
 GROUPS = {"process", "core", "port", "queue", "fabric", "controller", "updates", "endpoint", "job", "lease", "link",
-          "journal"}
+          "node", "journal"}
 
 
 HOSTS = 200
