@@ -103,7 +103,7 @@ long heddle_shard(
 
 	if (rc < 0)
 		return rc;
-	room = malloc(members->count * sizeof *room);
+	room = calloc(members->count, sizeof *room);
 	if (!room)
 		return heddle_fail(-ENOMEM, "no memory");
 	for (uint32_t i = 0; i < members->count; i++)

@@ -17,7 +17,6 @@ void heddle_say(const char *format, ...) {
 	va_list arguments;
 
 	va_start(arguments, format);
-	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was started */
 	(void)vsnprintf(last_error, sizeof last_error, format, arguments);
 	va_end(arguments);
 }

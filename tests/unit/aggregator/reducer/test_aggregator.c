@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #define VALUES 60000
-#define BYTES (VALUES * sizeof(float))
+#define BYTES ((size_t)4 * VALUES) /* of fp32 */
 #define GROUP 0x51
 #define SUM_TOKEN 0x51 /* a sum's token is its group's, often */
 

@@ -6,7 +6,7 @@
 #include "server_net.h"
 
 #define VALUES 3001 /* 8 full chunks and a short one */
-#define BYTES (VALUES * sizeof(float))
+#define BYTES ((size_t)4 * VALUES) /* of fp32 */
 
 struct fixture {
 	struct net net;

@@ -311,7 +311,7 @@ static void test_sessions_end_them(void **state) {
 
 /* A worker with a small model begins without asking for anything. */
 static void test_first_round(void **state) {
-	struct hd_message m = {.kind = HD_MSG_REPORT};
+	struct hd_message m;
 	struct peer *worker;
 	struct stage s;
 
