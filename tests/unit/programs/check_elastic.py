@@ -147,8 +147,9 @@ class Elastic(loopback.Loopback):
         """Seconds from a worker's notice to its leaving, as the controller has it."""
         ends = time.monotonic() + PATIENCE_S
         while True:
-            notices, downs = ([e for e in self.events("ctl", kind) if e.get("worker", 0) == rank]
-                              for kind in ("notice", "node-down"))
+            # The end is read before the notice, which is in the log by then.
+            downs, notices = ([e for e in self.events("ctl", kind) if e.get("worker", 0) == rank]
+                              for kind in ("node-down", "notice"))
             if downs:
                 break
             self.assertLess(time.monotonic(), ends, "it is not written that it has left")
