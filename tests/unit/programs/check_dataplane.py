@@ -151,6 +151,7 @@ class Dataplane(loopback.Loopback):
         def whole():
             nodes = self.scrape()
             return nodes if len(nodes) == 4 else None
+        self.trained()
         nodes = self.until(whole, "all nodes are in the metrics")
         self.assertEqual(sorted(role for _, role, _ in nodes), ["aggregator", "server", "worker", "worker"])
         self.assertIn("default/digits/1", [node for node, _, _ in nodes])
