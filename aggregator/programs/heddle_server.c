@@ -141,6 +141,10 @@ static int restore_checkpoint(void *owner, uint32_t job, struct hd_checkpoint *c
 	return rc;
 }
 
+static bool keeps_checkpoints(void *owner) {
+	return hd_checkpoint_any(((struct program *)owner)->directory);
+}
+
 static void tell_summary(void *owner, const struct hd_job_summary *summary) {
 	struct program *program = owner;
 	struct hd_log *log = &program->run.service.log;
@@ -157,6 +161,7 @@ static const struct hd_server_ops checkpoint_ops = {
 	.gather = hd_main_gather,
 	.checkpoint = begin_checkpoint,
 	.restore = restore_checkpoint,
+	.keeps = keeps_checkpoints,
 	.summary = tell_summary,
 };
 static const struct hd_server_ops summary_ops = {.gather = hd_main_gather, .summary = tell_summary};

@@ -97,6 +97,8 @@ struct hd_server_ops {
 	 * incarnation, writes a checkpoint under it, and answers JOIN once that is done: no two
 	 * lives ever give out the same version. */
 	int (*restore)(void *owner, uint32_t job, struct hd_checkpoint *checkpoint);
+	/* Is there any checkpoint, of whatever job? True also when that cannot be told. NULL: there is none. */
+	bool (*keeps)(void *owner);
 	/* Everybody has left or was lost, and the last checkpoint was tried; or the server ends. What the
 	 * summary points to is valid during the call. A job may be joined again: then another one follows.
 	 * May be NULL. */

@@ -24,6 +24,8 @@ static void server_register(struct srv_turn *turn) {
 	reg->data_ipv4 = config->data.ipv4;
 	reg->data_port = config->data.port;
 	reg->memory_bytes = config->memory_bytes;
+	if (config->ops && config->ops->keeps && config->ops->keeps(config->owner))
+		reg->flags |= HD_REGISTER_KEEPS;
 	TAILQ_FOREACH (job, &turn->server->jobs, link) {
 		uint16_t incarnation = hd_version_incarnation(job->version);
 

@@ -32,13 +32,16 @@ static void file_name(char *name, size_t room, uint32_t job, hd_version version)
 	);
 }
 
+static bool file_is_checkpoint(const char *name) {
+	return strlen(name) == HD_FILE_BYTES + strlen(HD_SUFFIX)
+		&& strcmp(name + HD_FILE_BYTES, HD_SUFFIX) == 0;
+}
+
 static bool file_is_of(const char *name, uint32_t job) {
 	char prefix[16];
 
 	(void)snprintf(prefix, sizeof prefix, "%08" PRIx32 "-", job);
-	return strlen(name) == HD_FILE_BYTES + strlen(HD_SUFFIX)
-		&& strncmp(name, prefix, strlen(prefix)) == 0
-		&& strcmp(name + HD_FILE_BYTES, HD_SUFFIX) == 0;
+	return file_is_checkpoint(name) && strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
 static int compare_newest(const void *a, const void *b) {
@@ -345,4 +348,16 @@ int hd_checkpoint_read(
 		checkpoint->newest_incarnation = file_incarnation(files->name[0]);
 	files_fini(files);
 	return rc;
+}
+
+bool hd_checkpoint_any(const char *directory) {
+	DIR *dir = opendir(directory);
+	struct dirent *entry;
+	bool found = !dir && errno != ENOENT;
+
+	while (dir && !found && (entry = readdir(dir)))
+		found = file_is_checkpoint(entry->d_name);
+	if (dir)
+		closedir(dir);
+	return found;
 }

@@ -32,4 +32,7 @@ int hd_checkpoint_read(
 	void *owner
 );
 
+/* Whether there is a checkpoint of any job, readable or not; true also when the directory cannot be read. */
+bool hd_checkpoint_any(const char *directory);
+
 #endif

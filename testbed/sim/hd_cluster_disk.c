@@ -160,6 +160,12 @@ static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoin
 	return 0;
 }
 
+static bool on_keeps(void *owner) {
+	const struct server_process *server = owner;
+
+	return server->disk.present;
+}
+
 void disk_crash(struct server_process *server) {
 	server->disk.writing = false;
 	server->disk.serial++;
@@ -168,4 +174,5 @@ void disk_crash(struct server_process *server) {
 const struct hd_server_ops disk_ops = {
 	.checkpoint = on_checkpoint,
 	.restore = on_restore,
+	.keeps = on_keeps,
 };

@@ -30,7 +30,8 @@ static const struct known {
 	   {61313, true, false, false},
 	   {400023, true, true, false},
 	   {200000037, true, true, true},
-	   {770004195, true, true, true}};
+	   {770004195, true, true, true},
+	   {820008219, true, true, true}};
 #define KNOWN (sizeof(known_seeds) / sizeof(known_seeds[0]))
 
 static const struct hd_place server = {.kind = HD_PLACE_SERVER};

@@ -33,7 +33,8 @@ struct ctl_node {
 	struct ctl_readings *readings; /* NULL: it was not asked yet */
 	/* server */
 	uint64_t memory_bytes;
-	uint16_t incarnation;
+	uint16_t incarnation; /* the newest of its jobs; 0: it has none */
+	bool keeps; /* there are checkpoints on its disk */
 	/* aggregator */
 	struct ctl_refusal {
 		uint32_t job;

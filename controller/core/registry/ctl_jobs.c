@@ -228,6 +228,20 @@ static uint64_t server_free_bytes(const struct hd_controller *c, const struct ct
 	return used < server->memory_bytes ? server->memory_bytes - used : 0;
 }
 
+bool ctl_job_is_lost(const struct hd_controller *c, const struct ctl_job *job) {
+	const struct ctl_node *node;
+
+	if (!job->recalled || job->serving == 0)
+		return false;
+	TAILQ_FOREACH (node, &c->nodes, entry) {
+		bool may_serve = node->role == HD_ROLE_SERVER || node->role == HD_ROLE_REPLICA;
+
+		if (may_serve && strcmp(node->host, job->server_host) == 0)
+			return node->incarnation == 0 && !node->keeps;
+	}
+	return false;
+}
+
 void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	struct ctl_node *node, *best = NULL;
 	uint64_t best_free = 0;
@@ -235,7 +249,7 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 	if (job->server || job->model_bytes == 0)
 		return;
 	/* After a restart a server that has the job may still be on its way: it says so by STATE. */
-	if (c->config.epoch > 1 && !job->server_host[0]) {
+	if (c->config.epoch > 1 && (!job->server_host[0] || ctl_job_is_lost(c, job))) {
 		hd_ns grace = hd_ns_add(c->started, ctl_silence(c));
 
 		if (c->now < grace) {

@@ -251,7 +251,7 @@ static void serve_recalled(
 	struct hd_sink *sink
 ) {
 	if (node->incarnation == 0 && !job->server && job->recalled && job->serving > 0
-	    && strcmp(job->server_host, node->host) == 0)
+	    && strcmp(job->server_host, node->host) == 0 && !ctl_job_is_lost(c, job))
 		ctl_replica_say(c, job, node, HD_REPLICA_SERVE, job->serving, sink);
 }
 
@@ -275,6 +275,7 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->data.port = m->data_port ? m->data_port : peer.port;
 	node->memory_bytes = m->memory_bytes;
 	node->incarnation = m->incarnation;
+	node->keeps = (m->flags & HD_REGISTER_KEEPS) != 0;
 	node->preempted_at = 0;
 	node->roster_told = 0;
 	node->observer = (m->flags & HD_REGISTER_OBSERVER) != 0;
@@ -313,7 +314,7 @@ static const char *common_wrong(
 		return "role: not that of the session";
 	if (!m->host[0])
 		return "host: empty";
-	if (m->flags & ~(HD_REGISTER_OBSERVER | HD_REGISTER_UNSEALED))
+	if (m->flags & ~(HD_REGISTER_OBSERVER | HD_REGISTER_UNSEALED | HD_REGISTER_KEEPS))
 		return "flags: unknown bits";
 	if (node->role == HD_ROLE_WORKER && node->job
 	    && (node->job->id != m->job || node->worker != m->worker))

@@ -139,15 +139,21 @@ bool ctl_replica_prefer(
 /*
  * Who has a job by an older word of ours than that by which it was given away, or by none (it began it while it
  * could not hear us), has it wrongly: unless nothing has been done elsewhere yet, which a former life's word does not
- * tell. A word that is newer than all that we know of is such a life's, which promoted it.
+ * tell, or the node that had it has lost it. A word that is newer than all that we know of is such a life's, which
+ * promoted it.
  */
-static bool is_stale(const struct ctl_job *job, const struct ctl_node *node, uint64_t generation) {
+static bool is_stale(
+	const struct hd_controller *c,
+	const struct ctl_job *job,
+	const struct ctl_node *node,
+	uint64_t generation
+) {
 	bool elsewhere = job->server_host[0] && strcmp(job->server_host, node->host) != 0;
 
 	if (generation > job->serving)
 		return false;
 	if (job->recalled)
-		return elsewhere;
+		return elsewhere && !ctl_job_is_lost(c, job);
 	return job->position > 0 || hd_version_counter(job->newest) > 0
 		|| job->replica.promotions > 0;
 }
@@ -163,7 +169,7 @@ bool ctl_replica_fence(
 
 	if (other == node)
 		return false;
-	if (is_stale(job, node, generation)) {
+	if (is_stale(c, job, node, generation)) {
 		ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
 		return true;
 	}

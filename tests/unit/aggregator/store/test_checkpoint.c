@@ -159,7 +159,9 @@ static void test_round_trip(void **state) {
 	char names[8][400];
 
 	assert_int_equal(read_back(f, &found), -ENOENT);
+	assert_false(hd_checkpoint_any(f->directory));
 	write_at(f, 3, 41);
+	assert_true(hd_checkpoint_any(f->directory));
 	assert_int_equal(list(f, names), 1); /* no temporary file is left */
 	assert_int_equal(read_back(f, &found), 0);
 	assert_same_checkpoint(&found, &f->checkpoint);
@@ -171,6 +173,8 @@ static void test_round_trip(void **state) {
 		-ENOENT
 	);
 	assert_int_equal(hd_checkpoint_read("/nonexistent", 1, &found, listen_to, NULL), -ENOENT);
+	assert_false(hd_checkpoint_any("/nonexistent"));
+	assert_true(hd_checkpoint_any("/dev/null")); /* not to be read: who knows */
 }
 
 static void test_two_are_kept(void **state) {
