@@ -72,13 +72,6 @@ enum hd_direction {
 	HD_REDUCE = 3 /* all-reduce: out to the aggregators and back */
 };
 
-/* In REGISTER's flags, of a worker or a server; all other bits are refused. */
-enum hd_register_flag {
-	HD_REGISTER_OBSERVER = 1, /* it only pulls, and does not count among those that take part */
-	HD_REGISTER_UNSEALED = 2, /* integrity off: its job's chunks between hosts carry no MAC */
-	HD_REGISTER_KEEPS = 4 /* a server's: there are checkpoints where it restores jobs from */
-};
-
 /* What COMMAND asks for. */
 #define HD_VERBS(V)                                                                                \
 	V(SET, "set", 1)                                                                           \

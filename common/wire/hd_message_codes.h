@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers that stand in fields of messages on replication (hd_message.h). They are the wire: append only. */
+/* Numbers that stand in fields of messages (hd_message.h): REGISTER, and replication. They are the wire: append only. */
 #ifndef HD_MESSAGE_CODES_H
 #define HD_MESSAGE_CODES_H
+
+/* In REGISTER's flags, of a worker or a server; all other bits are refused. */
+enum hd_register_flag {
+	HD_REGISTER_OBSERVER = 1, /* it only pulls, and does not count among those that take part */
+	HD_REGISTER_UNSEALED = 2, /* integrity off: its job's chunks between hosts carry no MAC */
+	HD_REGISTER_KEEPS = 4 /* a server's: there are checkpoints where it restores jobs from */
+};
 
 /* What REPLICA tells a server to do with a job. */
 enum hd_replica_order {

@@ -216,57 +216,6 @@ static void test_server_is_told_at_once(void **state) {
 }
 
 /* Only what must be kept is said, and only when it changes. */
-/* It is back with nothing in memory and on its disk: whoever says in time that it has the job goes on with it, by
- * however old a word; else it begins anew. With anything on its disk it may be the one that has it. */
-static void test_server_has_lost_it(void **state) {
-	static const struct {
-		uint16_t flags;
-		bool other_says;
-	} cases[] = {{0, true}, {0, false}, {HD_REGISTER_KEEPS, true}};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		bool goes = cases[i].other_says && !cases[i].flags;
-		struct hd_message m = {.kind = HD_MSG_STATE}, anew;
-		struct peer *server, *worker, *other;
-		struct net net;
-		size_t before;
-
-		net_open(&net, &first);
-		server = net_server(&net, "ps");
-		worker = net_worker(&net, "team", "mnist", 0, 8);
-		other = net_peer(&net, HD_ROLE_SERVER, "ps2");
-		net_run(&net, SETTLED);
-		m.state.job = net_job(worker);
-		m.state.version = hd_version_make(1, 142);
-		m.state.tau_max = 8;
-		m.state.model_bytes = NET_MODEL_BYTES;
-		m.state.generation = job_of(&net, "mnist")->serving - 1;
-		restart(&net, true);
-		before = peer_count(server, HD_MSG_REPLICA);
-		anew = net_register_server(server);
-		anew.register_.incarnation = 0;
-		anew.register_.flags = cases[i].flags;
-		say(server, anew);
-		say(worker, net_register_worker(worker, 8, 1));
-		net_run(&net, 5 * HD_MS);
-		assert_int_equal(peer_count(server, HD_MSG_REPLICA) > before, cases[i].flags != 0);
-		if (cases[i].other_says) {
-			say(other, net_register_server(other));
-			say(other, m);
-			net_run(&net, 5 * HD_MS);
-			assert_int_equal(
-				peer_last(other, HD_MSG_REPLICA)->replica.order,
-				goes ? HD_REPLICA_SERVE : HD_REPLICA_RETIRE
-			);
-		}
-		net_run(&net, 2 * HD_SECOND);
-		assert_int_equal(peer_count(server, HD_MSG_REPLICA) > before, !goes);
-		assert_string_equal(job_of(&net, "mnist")->server_host, goes ? "ps2" : "ps");
-		net_close(&net);
-	}
-}
-
 static void test_said_when_changed(void **state) {
 	struct peer *server, *worker, *shell;
 	struct net net;
@@ -460,7 +409,6 @@ int main(void) {
 		cmocka_unit_test(test_jobs_come_home),
 		cmocka_unit_test(test_former_servers),
 		cmocka_unit_test(test_server_is_told_at_once),
-		cmocka_unit_test(test_server_has_lost_it),
 		cmocka_unit_test(test_said_when_changed),
 		cmocka_unit_test(test_wrong_texts),
 		cmocka_unit_test(test_ended_survive),

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The node to which a former life of the controller gave a job is back without it. */
+#include "controller_net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* The controller dies and is back with what it kept. Everybody's session is open again. */
+static void restart(struct net *net) {
+	const struct net_config second = {.epoch = 2, .initial_bps = 80e6, .theta = 3, .logs = true};
+	char *kept = net->kept, error[256];
+
+	net->kept = NULL;
+	net_restart(net, &second);
+	if (hd_controller_restore(net->controller, kept, error, sizeof error))
+		fail_msg("%s", error);
+	free(kept);
+	net_run(net, 400 * HD_MS);
+}
+
+/* A server that has the job at version 142, by a word before the newest. */
+static struct hd_message state_of(const struct net *net, const struct peer *worker) {
+	struct hd_message m = {.kind = HD_MSG_STATE};
+
+	m.state.job = net_job(worker);
+	m.state.version = hd_version_make(1, 142);
+	m.state.tau_max = 8;
+	m.state.model_bytes = NET_MODEL_BYTES;
+	m.state.generation = net->controller->jobs[0]->serving - 1;
+	return m;
+}
+
+/* Whoever says in time that it has the job goes on with it, by however old a word; else the node begins anew. With
+ * anything on its disk it may be the one that has it. */
+static void test_server_has_lost_it(void **state) {
+	static const struct net_config first = {.epoch = 1, .initial_bps = 80e6, .theta = 3, .logs = true};
+	static const struct {
+		uint16_t flags;
+		bool other_says;
+	} cases[] = {{0, true}, {0, false}, {HD_REGISTER_KEEPS, true}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		bool goes = cases[i].other_says && !cases[i].flags;
+		struct peer *server, *worker, *other;
+		struct hd_message m, anew;
+		struct net net;
+		size_t before;
+
+		net_open(&net, &first);
+		server = net_server(&net, "ps");
+		worker = net_worker(&net, "team", "mnist", 0, 8);
+		other = net_peer(&net, HD_ROLE_SERVER, "ps2");
+		net_run(&net, SETTLED);
+		m = state_of(&net, worker);
+		restart(&net);
+		before = peer_count(server, HD_MSG_REPLICA);
+		anew = net_register_server(server);
+		anew.register_.incarnation = 0;
+		anew.register_.flags = cases[i].flags;
+		say(server, anew);
+		say(worker, net_register_worker(worker, 8, 1));
+		net_run(&net, 5 * HD_MS);
+		assert_int_equal(peer_count(server, HD_MSG_REPLICA) > before, cases[i].flags != 0);
+		if (cases[i].other_says) {
+			say(other, net_register_server(other));
+			say(other, m);
+			net_run(&net, 5 * HD_MS);
+			assert_int_equal(
+				peer_last(other, HD_MSG_REPLICA)->replica.order,
+				goes ? HD_REPLICA_SERVE : HD_REPLICA_RETIRE
+			);
+		}
+		net_run(&net, 2 * HD_SECOND);
+		assert_int_equal(peer_count(server, HD_MSG_REPLICA) > before, !goes);
+		assert_string_equal(net.controller->jobs[0]->server_host, goes ? "ps2" : "ps");
+		net_close(&net);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_server_has_lost_it)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
