@@ -71,7 +71,7 @@ def run(command, **options):
 def setup():
     if (BUILD / "build.ninja").exists():
         return
-    done = run(["meson", "setup", str(BUILD)], cwd=TREE)
+    done = run(["meson", "setup", "-Dtests=enabled", str(BUILD)], cwd=TREE)
     if done.returncode != 0:
         sys.exit(f"meson setup {BUILD}:\n{done.stdout}{done.stderr}")
 

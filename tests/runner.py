@@ -3,14 +3,18 @@
 """Builds every configuration, runs the suites in each where they say something new, and counts.
 
     build/gcc    every suite; -Werror
-    build/clang  builds only: -Werror of the other compiler (clang-tidy reads its commands)
+    build/clang  builds only, unoptimized: -Werror of the other compiler (clang-tidy reads its commands)
     build/asan   clang, ASan + UBSan: unit, sim (but for those of the suite `measured`), fuzz (libFuzzer)
     build/tsan   clang, TSan: the tests marked with the suite `threads`
 
 A test that runs in several configurations counts once: failed when it failed in any, skipped when it could run
 in none. A cmocka program counts once for each of its test functions.
+
+Tests by name, and --quick, run in build/gcc alone (or --config), for which only what they need is built.
 """
 import argparse
+import contextlib
+import fnmatch
 import json
 import os
 import pathlib
@@ -32,13 +36,15 @@ DEFAULT = [s for s in SUITES if s != "bench"]
 JOBS = str(os.cpu_count() or 2)
 DEADLINE_S = 50 * 60  # of the whole run; what has not run by then has failed
 PATIENCE = 4  # times each test's own limit, which guards against hangs: machines differ, and may be busy
-SANITIZE = ["-Db_lundef=false", "-Dc_args=-fno-sanitize-recover=all -fno-omit-frame-pointer"]
+SANITIZE = ["-Db_lundef=false",
+            "-Dc_args=-fno-sanitize-recover=all -fno-omit-frame-pointer -gline-tables-only"]
 CONFIGS = {
     "gcc": ("gcc", [], SUITES),
-    "clang": ("clang", [], []),
+    "clang": ("clang", ["-Doptimization=0", "-Ddebug=false"], []),
     "asan": ("clang", ["-Db_sanitize=address,undefined", *SANITIZE], ["unit", "sim", "fuzz"]),
     "tsan": ("clang", ["-Db_sanitize=thread", *SANITIZE], ["threads"]),
 }
+QUICK = ["house", "unit"]  # without what is marked with the suite `slow`
 RANK = {"skipped": 0, "passed": 1, "failed": 2}
 started = time.monotonic()
 running = None  # the child's process group, for signals
@@ -124,7 +130,8 @@ def tail(path, lines=40):
         pass
 
 
-def build(name, results):
+def build(name, results, wanted=None):
+    """Builds all of a configuration, or what the tests need for which `wanted` holds. False: it does not build."""
     compiler, options, _ = CONFIGS[name]
     directory = BUILD / name
     log = BUILD / f"{name}.log"
@@ -137,7 +144,7 @@ def build(name, results):
         shutil.rmtree(directory)
     ccache = ["ccache"] if shutil.which("ccache") else []
     env = {"CC": " ".join([*ccache, compiler])}
-    for step in (lambda: setup, lambda: ["ninja", "-C", str(directory), "-j", JOBS, *targets_of(name)]):
+    for step in (lambda: setup, lambda: ["ninja", "-C", str(directory), "-j", JOBS, *targets_of(name, wanted)]):
         if run(step(), log, env) != 0:
             tail(log)
             results.add("build", name, "failed", f"build/{name} does not build (build/{name}.log)")
@@ -151,14 +158,17 @@ def introspect(name, what):
                                      stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout)
 
 
-def targets_of(name):
-    """What ninja has to build: all of it, or what the tests of a configuration with one suite need."""
-    suites = CONFIGS[name][2]
-    if len(suites) != 1:
-        return []
-    needed = {i for test in introspect(name, "--tests") if any(s.endswith(suites[0]) for s in test["suite"])
-              for i in test["depends"]}
-    return [os.path.relpath(file, BUILD / name) for target in introspect(name, "--targets")
+def suites_of(test):
+    return {suite.split(":")[-1] for suite in test["suite"]}
+
+
+def targets_of(name, wanted):
+    """What ninja has to build: all of it (also for tests that read all object files), or what these tests need."""
+    tests = [test for test in introspect(name, "--tests") if wanted and wanted(test)]
+    if not wanted or any("objects" in suites_of(test) for test in tests):
+        return ["all"]
+    needed = {i for test in tests for i in test["depends"]}
+    return ["build.ninja"] + [os.path.relpath(file, BUILD / name) for target in introspect(name, "--targets")
             if target["id"] in needed for file in target["filename"]]
 
 
@@ -167,8 +177,7 @@ def tests_of(name):
     counts = {}
     for what in ("--tests", "--benchmarks"):
         for test in introspect(name, what):
-            for suite in test["suite"] if what == "--tests" else ["bench"]:
-                suite = suite.split(":")[-1]
+            for suite in suites_of(test) if what == "--tests" else ["bench"]:
                 counts[suite] = counts.get(suite, 0) + 1
     return counts
 
@@ -220,7 +229,7 @@ def read_log(path, config, suite, results, netns_ok):
                 results.add(where, name, "failed", f"{config}: {outcome} after {test['duration']:.1f} s")
 
 
-def run_suite(config, suite, results, netns_ok):
+def run_suite(config, suite, results, netns_ok, options=()):
     base = f"run-{suite}"
     log = BUILD / config / "meson-logs" / f"{base}.json"
     log.unlink(missing_ok=True)
@@ -231,6 +240,7 @@ def run_suite(config, suite, results, netns_ok):
                "--timeout-multiplier", str(PATIENCE)]
     command += ["--benchmark", "--verbose"] if suite == "bench" else ["--suite", suite]
     command += [] if config == "gcc" else ["--no-suite", "measured"]
+    command += options
     env = {"UBSAN_OPTIONS": "print_stacktrace=1", "HEDDLE_TEST_CONFIG": config}
     if config == "tsan":  # the sanitizer's fixed memory map does not survive much address randomisation
         command = ["setarch", "-R", *command]
@@ -247,7 +257,8 @@ def run_all(wanted, results):
     configs = ["gcc", "clang"]
     configs += ["asan"] if {"unit", "sim", "fuzz"} & set(wanted) else []
     configs += ["tsan"] if "unit" in wanted else []
-    built = [c for c in configs if build(c, results)]
+    threads = {"tsan": lambda test: "threads" in suites_of(test)}
+    built = [c for c in configs if build(c, results, threads.get(c))]
     netns_ok = namespaces_work()
     for config in built:
         have = tests_of(config)
@@ -258,6 +269,41 @@ def run_all(wanted, results):
                 run_suite(config, suite, results, netns_ok)
             elif config == "gcc" or suite == "threads":
                 results.add(suite, f"suite ({config})", "failed", "the suite has no tests")
+
+
+def run_quick(results):
+    if not build("gcc", results, lambda test: "unit" in suites_of(test) and "slow" not in suites_of(test)):
+        return
+    for suite in QUICK:
+        run_suite("gcc", suite, results, False, ["--no-suite", "slow"])
+
+
+def run_named(config, names, results):
+    """Tests, by what matches their names, in the order of the suites; a name that fits none fails."""
+    def wanted(test):
+        return any(fnmatch.fnmatchcase(test["name"], name) for name in names)
+    if not build(config, results, wanted):
+        return
+    tests = [test for test in introspect(config, "--tests") if wanted(test)]
+    for name in names:
+        if not fnmatch.filter([test["name"] for test in tests], name):
+            results.add("build", name, "failed", f"build/{config} has no test and no suite of this name (--list)")
+    for suite in SUITES:
+        mine = sorted({test["name"] for test in tests if suite in suites_of(test)})
+        if mine:
+            run_suite(config, suite, results, namespaces_work(), mine)
+
+
+def show_list(config, results):
+    with contextlib.redirect_stdout(sys.stderr):
+        if not build(config, results, lambda test: False):
+            return report(results)
+    for suite in SUITES:
+        what = "--benchmarks" if suite == "bench" else "--tests"
+        for test in introspect(config, what):
+            if suite in suites_of(test):
+                print(f"{suite:8} {test['name']}{'  (not in --quick)' if 'slow' in suites_of(test) else ''}")
+    return 0
 
 
 def report(results):
@@ -287,20 +333,39 @@ def run_seeds(arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="tests/run", description=__doc__.splitlines()[0])
-    parser.add_argument("suite", nargs="*", help=f"{' '.join(SUITES)} (default: all but bench)")
     if sys.argv[1:2] == ["seeds"]:
         return run_seeds(sys.argv[2:])
     if sys.argv[1:2] == ["faults"]:
         return faults.main(sys.argv[2:])
-    wanted = parser.parse_args().suite or DEFAULT
-    unknown = [s for s in wanted if s not in SUITES]
-    if unknown:
-        parser.error(f"suite {unknown[0]}: not one of {' '.join(SUITES)}")
+    parser = argparse.ArgumentParser(prog="tests/run", description=__doc__.splitlines()[0],
+                                     epilog="Also: tests/run seeds --help, tests/run faults --help")
+    parser.add_argument("what", nargs="*", metavar="SUITE | TEST",
+                        help=f"suites: {' '.join(SUITES)} (default: all but bench); or tests by name, with * and ?")
+    parser.add_argument("--quick", action="store_true", help="house and unit, in minutes: gcc, and nothing slow")
+    parser.add_argument("--list", action="store_true", help="the tests that there are, by suite")
+    parser.add_argument("--config", choices=[name for name, row in CONFIGS.items() if row[2]],
+                        help="the build that tests by name run in (gcc)")
+    options = parser.parse_args()
+    suites = [what for what in options.what if what in SUITES]
+    named = options.what and not suites
+    if suites and suites != options.what:
+        other = next(what for what in options.what if what not in SUITES)
+        parser.error(f"{other}: not one of {' '.join(SUITES)}, as the others")
+    if options.quick and options.what:
+        parser.error("--quick: with no SUITE and no TEST")
+    if options.config and not (named or options.list):
+        parser.error("--config: for tests by name, or --list")
     signal.signal(signal.SIGINT, interrupted)
     signal.signal(signal.SIGTERM, interrupted)
     results = Results()
-    run_all(wanted, results)
+    if options.list:
+        return show_list(options.config or "gcc", results)
+    if options.quick:
+        run_quick(results)
+    elif named:
+        run_named(options.config or "gcc", options.what, results)
+    else:
+        run_all(suites or DEFAULT, results)
     return report(results)
 
 

@@ -20,7 +20,8 @@ SCRIPTS = {"demo": "testbed/demo", "launch": "testbed/launch", "market": "testbe
            "patterns": "testbed/patterns/run"}
 OPTIONAL = {"heddle-monitor", "heddle-switch"}  # where libbpf is, where DPDK is
 FILES = ["include/heddle.h", "include/heddle_elastic.h", "include/heddle_federated.h", "include/heddle_filter.h",
-         "share/doc/heddle/wire.md",
+         "share/doc/heddle/wire.md", "share/doc/heddle/heddlectl.schema.json", "share/doc/heddle/examples/minimal.c",
+         "share/doc/heddle/benchmarks/README.md",
          "share/doc/heddle/heddle.lua", "share/doc/heddle/LICENSE"]
 
 
@@ -39,7 +40,12 @@ def main():
         for name in FILES:
             assert (prefix / name).is_file(), f"{name} is not installed"
         for path in pathlib.Path(folder).rglob("*"):  # tests and what only they need stay behind
-            assert "test" not in path.name and "bench" not in path.name, path
+            assert "test" not in path.name and ("bench" not in path.name or path.name == "benchmarks"), path
+        docs = prefix / "share/doc/heddle"
+        for page in docs.rglob("*.md"):  # a page has its pictures
+            for picture in re.findall(r"\]\(([\w./-]+\.png)\)", page.read_text(encoding="utf-8")):
+                # README stands one folder above the others in the sources.
+                assert (page.parent / picture).is_file() or (docs / picture.removeprefix("docs/")).is_file(), picture
 
         library = next(prefix.rglob("libheddle.so.0")).parent
         version = json.loads(run("meson", "introspect", "--projectinfo", BUILD))["version"]
