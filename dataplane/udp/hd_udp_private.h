@@ -46,6 +46,8 @@
 #define UDP_BACKLOG_BYTES (2u << 20)
 #define UDP_BACKLOG_PACKETS 2048
 #define UDP_BACKLOG_WAIT HD_MS /* then the socket is tried again */
+#define UDP_GSO_PAUSE HD_SECOND /* after a fault; doubles with each one more */
+#define UDP_GSO_PAUSE_MAX (64 * HD_SECOND)
 
 enum udp_class {
 	UDP_CONTROL,
@@ -64,6 +66,8 @@ struct udp_outgoing {
 
 struct udp_sender {
 	bool gso;
+	hd_ns gso_back_at; /* segments failed: packets leave one by one until then; 0: they do not */
+	hd_ns gso_pause; /* the last such pause; 0: segments have left since */
 	int fd;
 	uint32_t count;
 	uint32_t heads_used;

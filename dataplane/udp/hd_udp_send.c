@@ -28,6 +28,7 @@ void udp_sender_init(struct udp_sender *sender, int fd, bool gso) {
 
 	sender->fd = fd;
 	sender->gso = gso;
+	sender->gso_back_at = sender->gso_pause = 0;
 	sender->count = 0;
 	sender->heads_used = 0;
 	sender->shared = 0;
@@ -46,7 +47,7 @@ static uint32_t run_length(const struct udp_sender *sender, uint32_t first) {
 	uint32_t size = outgoing_bytes(head);
 	uint32_t total = size, n = 1;
 
-	if (!sender->gso || size == 0)
+	if (!sender->gso || sender->gso_back_at != 0 || size == 0)
 		return 1;
 	while (n < UDP_GSO_SEGMENTS_MAX && first + n < sender->count) {
 		const struct udp_outgoing *next = &sender->queue[first + n];
@@ -245,8 +246,16 @@ enum send_fault {
 	FAULT_RETRY,
 	FAULT_SKIP, /* give up this message */
 	FAULT_FULL, /* nothing more leaves now */
-	FAULT_REBUILD /* without GSO from now on */
+	FAULT_REBUILD /* without GSO for a while */
 };
+
+/* One route may have too small an MTU, for a while: the others are worth another try. */
+static void pause_gso(struct udp_sender *sender) {
+	hd_ns pause = sender->gso_pause ? 2 * sender->gso_pause : UDP_GSO_PAUSE;
+
+	sender->gso_pause = hd_ns_min(pause, UDP_GSO_PAUSE_MAX);
+	sender->gso_back_at = hd_wait_now() + sender->gso_pause;
+}
 
 static enum send_fault handle_fault(struct udp_sender *sender, int error, uint32_t packets) {
 	switch (error) {
@@ -261,7 +270,7 @@ static enum send_fault handle_fault(struct udp_sender *sender, int error, uint32
 	case EOPNOTSUPP:
 		if (packets == 1)
 			return FAULT_SKIP;
-		sender->gso = false;
+		pause_gso(sender);
 		return FAULT_REBUILD;
 	default:
 		return FAULT_SKIP;
@@ -281,6 +290,8 @@ static enum send_fault send_messages(struct hd_udp *udp, uint32_t count, uint32_
 		udp->stats.send_calls++;
 		for (int i = 0; i < sent; i++) {
 			count_sent(udp, *first, sender->packets[next]);
+			if (sender->packets[next] > 1)
+				sender->gso_pause = 0;
 			*first += sender->packets[next++];
 			retries = 0;
 		}
@@ -303,6 +314,8 @@ static uint32_t send_queue(struct hd_udp *udp) {
 	struct udp_sender *sender = &udp->sender;
 	uint32_t first = 0;
 
+	if (sender->gso_back_at != 0 && hd_wait_now() >= sender->gso_back_at)
+		sender->gso_back_at = 0;
 	while (first < sender->count) {
 		uint32_t messages = build_messages(sender, first);
 
