@@ -9,6 +9,7 @@
 #define HD_PACKET_BYTES_MAX 8972 /* UDP payload at MTU 9000 */
 #define HD_PACKET_BYTES_DEFAULT 1472 /* UDP payload at MTU 1500 */
 #define HD_CHUNK_BYTES_DEFAULT 1408 /* payload of a data chunk: 352 fp32 values */
+#define HD_CHUNK_BYTES_MIN 64 /* that people may ask for */
 #define HD_CHUNK_BYTES_MAX 8896 /* the same on a 9,000-byte path: 2,224 fp32 values */
 #define HD_MESSAGE_BYTES_MAX 65536 /* one control message, all its fragments together */
 #define HD_FRAGMENT_BYTES_MAX 1200 /* control body bytes in one packet */
@@ -102,7 +103,7 @@
 #define HD_KEEPALIVE_US 250000
 #define HD_NOTICE_US_MAX 3600000000u /* the longest notice of a preemption: an hour */
 #define HD_ROSTER_US 10000 /* between two words on who takes part in a job, at least, */
-#define HD_ROSTER_WORKER_US 50 /* and so much for each worker that hears it */
+#define HD_ROSTER_WORKER_US 500 /* and so much for each worker that hears it */
 #define HD_OBSERVE_US 50000 /* between two words of a worker on its steps, at least */
 #define HD_FALLBACK_US HD_SILENCE_US /* without a controller for this long: go direct */
 #define HD_CREDIT_BYTES 131072 /* what goes on a credit: 1 Gbit/s for 1 ms, 10 Gbit/s for 100 us */

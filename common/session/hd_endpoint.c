@@ -278,6 +278,8 @@ static void session_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink) 
 
 void hd_endpoint_tick(struct hd_endpoint *endpoint, hd_ns now, struct hd_sink *sink) {
 	endpoint->depth++;
+	if (endpoint->heap_count > 0 && endpoint->heap[0]->due < now)
+		liveness_late(endpoint, now - endpoint->heap[0]->due, now);
 	while (endpoint->heap_count > 0 && endpoint->heap[0]->due <= now) {
 		struct hd_session *s = endpoint->heap[0];
 

@@ -127,6 +127,8 @@ void hd_endpoint_receive(
 );
 void hd_endpoint_tick(struct hd_endpoint *endpoint, hd_ns now, struct hd_sink *sink);
 hd_ns hd_endpoint_deadline(const struct hd_endpoint *endpoint);
+/* How much longer than usual a silence may last, as the machine runs us late; 0: not at all. */
+hd_ns hd_endpoint_stretch(const struct hd_endpoint *endpoint, hd_ns at);
 
 /* --- what a session knows --------------------------------------------------------------- */
 void *hd_session_user(const struct hd_session *session);
@@ -142,6 +144,8 @@ static inline struct hd_who hd_session_who(const struct hd_session *session) {
 }
 uint64_t hd_session_peer_boot(const struct hd_session *session);
 hd_ns hd_session_heard(const struct hd_session *session); /* last authenticated packet */
+/* The same of an open session, whose peer may be slow as well. */
+hd_ns hd_session_stretch(const struct hd_session *session);
 hd_ns hd_session_rtt(const struct hd_session *session); /* smoothed; 0 = not measured */
 
 /* The peer's clock against ours, from four-timestamp exchanges in PING/PONG (RFC 5905 section 8):

@@ -23,8 +23,46 @@ static hd_ns ping_interval(const struct hd_session *s) {
 	return s->ours ? keepalive : 4 * keepalive;
 }
 
+/*
+ * A machine that has too much to do runs everybody on it late, and silence then means less. How late we are ourselves
+ * we know, and how long a peer takes to answer; who is asked gets four times as long on top.
+ */
+#define LATE_HALF HD_SECOND
+#define LATE_LEAST (50 * HD_MS) /* any machine, and any way, may be so slow */
+#define LATE_FACTOR 4
+#define STRETCH_MAX (4 * HD_SECOND)
+
+static hd_ns late_at(const struct hd_endpoint *e, hd_ns at) {
+	hd_ns halves = at > e->late_at ? (at - e->late_at) / LATE_HALF : 0;
+
+	return halves < 64 ? e->late >> halves : 0;
+}
+
+void liveness_late(struct hd_endpoint *e, hd_ns late, hd_ns now) {
+	if (late < LATE_LEAST || late < late_at(e, now))
+		return;
+	e->late = late;
+	e->late_at = now;
+}
+
+static hd_ns stretch(hd_ns late) {
+	return late < LATE_LEAST ? 0 : hd_ns_min(LATE_FACTOR * late, STRETCH_MAX);
+}
+
+hd_ns hd_endpoint_stretch(const struct hd_endpoint *endpoint, hd_ns at) {
+	return stretch(late_at(endpoint, at));
+}
+
+hd_ns hd_session_stretch(const struct hd_session *session) {
+	const struct hd_endpoint *e = session->endpoint;
+	hd_ns late = late_at(e, hd_ns_add(session->heard, e->dead));
+	hd_ns slow = session->pongs < FIRST_PINGS ? session->slow : hd_session_rtt(session);
+
+	return stretch(hd_ns_max(late, slow));
+}
+
 static hd_ns dead_at(const struct hd_session *s) {
-	hd_ns dead = s->endpoint->dead;
+	hd_ns dead = s->endpoint->dead + hd_session_stretch(s);
 
 	/* Half of the time must have passed since it was asked: a node that was stopped itself, and
 	 * finds everybody silent as it wakes, asks first. */

@@ -300,10 +300,15 @@ void worker_on_joined(
 /* --- time ----------------------------------------------------------------------------------- */
 
 static hd_ns fallback_at(const struct hd_worker *worker) {
+	hd_ns at;
+
 	if (hd_addr_is_none(worker->config.controller) || worker->link == WORKER_FALLBACK
 	    || worker->refused || worker_has_controller(worker))
 		return HD_NEVER;
-	return hd_ns_add(worker->controller_heard, (hd_ns)worker->config.fallback_us * HD_US);
+	at = hd_ns_add(worker->controller_heard, (hd_ns)worker->config.fallback_us * HD_US);
+	if (worker->controller && hd_session_is_open(worker->controller))
+		return hd_ns_add(at, hd_session_stretch(worker->controller));
+	return hd_ns_add(at, hd_endpoint_stretch(worker->endpoint, at));
 }
 
 static void go_direct(struct hd_worker *worker, const struct worker_context *ctx) {

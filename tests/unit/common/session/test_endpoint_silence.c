@@ -83,6 +83,74 @@ static void test_stopped_node_asks_first(void **state) {
 	net_fini(&net);
 }
 
+/* How long after its last word a peer is given up. */
+static hd_ns patience(struct net *net, struct node *node, struct node *peer) {
+	hd_ns cut = net->now;
+	unsigned closed = node->closed;
+
+	peer->cut = true;
+	while (node->closed == closed && net->now < cut + 20 * HD_SECOND)
+		net_run(net, net->now + 10 * HD_MS);
+	return net->now - cut;
+}
+
+/* Who runs late himself waits longer for others, for a while: four times what he was late, up to a limit. */
+static void test_late_node_is_patient(void **state) {
+	static const struct {
+		hd_ns late, since, least, most;
+	} cases[] = {
+		{40 * HD_MS, 0, 0, 0},
+		{200 * HD_MS, 0, 800 * HD_MS, 800 * HD_MS},
+		{200 * HD_MS, 2 * HD_SECOND, 200 * HD_MS, 400 * HD_MS},
+		{200 * HD_MS, 5 * HD_SECOND, 0, 0},
+		{2 * HD_SECOND, 0, 4 * HD_SECOND, 4 * HD_SECOND},
+	};
+	const hd_ns usual = HD_SILENCE_US * HD_US;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct node *server, *client;
+		struct net net;
+		hd_ns took;
+
+		net_init(&net, 1 + i);
+		server = net_add(&net, &server_config);
+		client = net_add(&net, &client_config);
+		net_connect(client, server);
+		net_run(&net, net.now + HD_SECOND);
+		net.now += hd_endpoint_deadline(server->endpoint) - node_now(server)
+			+ cases[i].late;
+		net_run(&net, net.now + 10 * HD_MS + cases[i].since);
+		took = patience(&net, server, client);
+		assert_in_range(
+			took,
+			usual - HD_KEEPALIVE_US * HD_US + cases[i].least,
+			usual + 20 * HD_MS + cases[i].most
+		);
+		net_fini(&net);
+	}
+}
+
+/* So does who has a slow peer. */
+static void test_slow_peer_has_time(void **state) {
+	struct node *server, *client;
+	struct net net;
+
+	(void)state;
+	net_init(&net, 1);
+	net.delay = 150 * HD_MS; /* each way */
+	server = net_add(&net, &server_config);
+	client = net_add(&net, &client_config);
+	net_connect(client, server);
+	net_run(&net, net.now + 5 * HD_SECOND);
+	assert_in_range(
+		patience(&net, client, server),
+		HD_SILENCE_US * HD_US + 800 * HD_MS,
+		HD_SILENCE_US * HD_US + 1400 * HD_MS
+	);
+	net_fini(&net);
+}
+
 /* What was said while the way was cut arrives soon after it is there again: the timeout has doubled to half of the
  * cut's length and more by then, and is not waited for. */
 static void test_said_while_cut(void **state) {
@@ -124,6 +192,8 @@ int main(void) {
 		cmocka_unit_test(test_idle_session_is_quiet_and_lives),
 		cmocka_unit_test(test_silence_ends_both_sides),
 		cmocka_unit_test(test_stopped_node_asks_first),
+		cmocka_unit_test(test_late_node_is_patient),
+		cmocka_unit_test(test_slow_peer_has_time),
 		cmocka_unit_test(test_said_while_cut),
 	};
 
