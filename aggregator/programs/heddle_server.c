@@ -8,6 +8,7 @@
 #include "hd_server.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,7 +23,7 @@ struct options {
 	const char *directory, *reports;
 	bool replica, never_alone;
 	uint64_t memory;
-	uint32_t commits, hold_us;
+	uint32_t commits, hold_us, chunk_bytes;
 };
 
 struct program {
@@ -92,6 +93,15 @@ static const struct hd_option option_table[] = {
 		1,
 		3600000000U,
 		"how long a missing position may hold others up (500000)"
+	),
+	HD_OPTION_U32(
+		"chunk-bytes",
+		"N",
+		struct options,
+		chunk_bytes,
+		HD_CHUNK_BYTES_MIN,
+		HD_CHUNK_BYTES_MAX,
+		"values in one packet of a model, in bytes, a multiple of 4 (1408): less for a narrow way"
 	),
 	HD_SETUP_EVENTS("write what happens as JSON lines"),
 	HD_SETUP_SERVICE,
@@ -262,6 +272,7 @@ static int make_server(struct hd_main *run, const void *options, void **core) {
 		.key_id = run->keys.keys[0].id,
 		.memory_bytes = o->memory,
 		.hold_us = o->hold_us,
+		.chunk_bytes = o->chunk_bytes,
 		.replica = o->replica,
 		.never_alone = o->never_alone,
 		.checkpoint_commits = o->commits,
@@ -270,6 +281,13 @@ static int make_server(struct hd_main *run, const void *options, void **core) {
 	};
 	int code = hd_main_identity(run, &o->common, &config.controller, config.seed);
 
+	if (!code && o->chunk_bytes % sizeof(float) != 0)
+		code = hd_log_fail(
+			&run->service.log,
+			EX_USAGE,
+			"--chunk-bytes: %" PRIu32 " is not a multiple of 4",
+			o->chunk_bytes
+		);
 	if (!code)
 		code = open_checkpoints(program, &config);
 	if (code)
@@ -316,6 +334,7 @@ int main(int argc, char **argv) {
 		.memory = UINT64_C(1) << 30,
 		.commits = 200,
 		.hold_us = HD_HOLD_US,
+		.chunk_bytes = HD_CHUNK_BYTES_DEFAULT,
 	};
 	int status;
 

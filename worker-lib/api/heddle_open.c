@@ -222,6 +222,21 @@ static int open_driver(struct heddle *fabric, struct setup *setup) {
 	return 0;
 }
 
+/* Payload of one packet: what was asked for, 0 if nothing was. */
+static int choose_chunk(struct setup *setup) {
+	int bytes, rc;
+
+	if (setup->options.chunk_bytes > 0)
+		return 0;
+	rc = number_from_env(
+		"HEDDLE_CHUNK_BYTES", HD_CHUNK_BYTES_MIN, HD_CHUNK_BYTES_MAX, 0, &bytes
+	);
+	if (rc == 0 && bytes % 4 != 0)
+		return heddle_fail(-EINVAL, "HEDDLE_CHUNK_BYTES: %d is not a multiple of 4", bytes);
+	setup->options.chunk_bytes = rc == 0 ? (uint32_t)bytes : 0;
+	return rc;
+}
+
 static int open_worker(struct heddle *fabric, struct setup *setup) {
 	struct hd_worker_config *config = &setup->worker;
 	int rc = hd_program_entropy(config->seed), keep_mb;
@@ -229,6 +244,8 @@ static int open_worker(struct heddle *fabric, struct setup *setup) {
 	if (rc < 0)
 		return heddle_fail(rc, "random numbers: %s", heddle_strerror(rc));
 	rc = number_from_env("HEDDLE_KEEP_MB", 0, 1 << 24, 0, &keep_mb);
+	if (rc == 0)
+		rc = choose_chunk(setup);
 	if (rc < 0)
 		return rc;
 	config->keys = &fabric->keys;

@@ -105,6 +105,8 @@ struct hd_worker {
 	hd_ns join_at; /* when to ask the server for the rank again, or HD_NEVER */
 	hd_ns retry_at; /* when to ask for what is queued again, or HD_NEVER */
 	hd_ns stall_at; /* when to look for stalls, or HD_NEVER */
+	uint32_t
+		silent_stalls; /* one after the other: not one chunk came through, though the peer was heard */
 	enum worker_link link; /* worker_set_link() */
 	enum worker_life life; /* worker_set_life() */
 	bool started;

@@ -3,6 +3,10 @@
 #include "worker_ask.h"
 #include "worker_reduce.h"
 
+#include <stdio.h>
+
+#define SILENT_STALLS_TOLD 2 /* a power of two */
+
 /*
  * Whether somebody else's word is overdue. What waits at the controller waits by its policy; a push
  * that the server holds waits for its turn. The rest moves or is asked for again: a grant whose EXPECT
@@ -25,6 +29,45 @@ static bool waits_for_way(const struct hd_worker *worker, const struct worker_ti
 		&& !worker_way_session(worker, ticket->way);
 }
 
+/* A way that does not carry packets as long as the hosts' links do drops them without a word: short ones come through
+ * both ways, and not one chunk. Looks the same when the other side does not send: so only what happens again is told,
+ * and more and more rarely. */
+static void note_silence(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct worker_ticket *ticket
+) {
+	const struct hd_session *session = worker_way_session(worker, ticket->way);
+	bool moves = ticket->send || ticket->recv;
+	struct hd_addr peer;
+	char text[HD_TEXT_BYTES_MAX];
+
+	if (!moves || ticket->progress_bytes > 0 || !session
+	    || hd_session_heard(session) <= ticket->progress_at)
+		return;
+	worker->silent_stalls++;
+	if (worker->silent_stalls < SILENT_STALLS_TOLD
+	    || (worker->silent_stalls & (worker->silent_stalls - 1)) != 0 || !worker->config.ops
+	    || !worker->config.ops->trouble)
+		return;
+	peer = hd_session_peer(session);
+	(void)snprintf(
+		text,
+		sizeof text,
+		"%u.%u.%u.%u:%u is heard, but no chunk (%u bytes of UDP) has come through in %u tries: is an "
+		"MTU between smaller than the hosts'? (chunk_bytes is %u)",
+		peer.ipv4 >> 24,
+		peer.ipv4 >> 16 & 255,
+		peer.ipv4 >> 8 & 255,
+		peer.ipv4 & 255,
+		peer.port,
+		worker->config.chunk_bytes + HD_CHUNK_HEADER_BYTES,
+		worker->silent_stalls,
+		worker->config.chunk_bytes
+	);
+	worker->config.ops->trouble(worker->config.owner, HD_REASON_TIMEOUT, text);
+}
+
 void worker_stall_tick(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct worker_ticket *ticket;
 	bool watch;
@@ -39,6 +82,8 @@ void worker_stall_tick(struct hd_worker *worker, const struct worker_context *ct
 			continue;
 		watch |= ticket->pub.state < HD_TICKET_APPLIED;
 		if (!may_stall(ticket) || bytes != ticket->progress_bytes) {
+			if (bytes > ticket->progress_bytes)
+				worker->silent_stalls = 0;
 			ticket->progress_bytes = bytes;
 			ticket->progress_at = ctx->now;
 			continue;
@@ -50,6 +95,7 @@ void worker_stall_tick(struct hd_worker *worker, const struct worker_context *ct
 		}
 		if (ctx->now < hd_ns_add(ticket->progress_at, HD_STALL_US * HD_US))
 			continue;
+		note_silence(worker, ctx, ticket);
 		ticket->ask_server |= worker_by_aggregator(ticket);
 		worker_ask_anew(worker, ctx, ticket);
 	}

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ static void on_trouble(void *owner, enum hd_reason reason, const char *text) {
 	struct world *world = owner;
 
 	world->trouble++;
+	(void)snprintf(world->worry, sizeof world->worry, "%s", text);
 }
 
 static void on_ticket(void *owner, const struct hd_ticket *ticket) {

@@ -20,7 +20,7 @@ struct world {
 	/* What the worker told. */
 	unsigned joined, refused, trouble, released, events, rosters, steps;
 	hd_version newest; /* of the newest step */
-	char text[128];
+	char text[128], worry[HD_TEXT_BYTES_MAX]; /* of refused, of trouble */
 	struct hd_ticket ticket[HD_REDUCE + 1][64]; /* newest word, by direction and round */
 	unsigned ends[HD_REDUCE + 1][64]; /* OUTCOME events */
 	enum hd_event_kind log[LOG_MAX];
