@@ -39,8 +39,10 @@ extern char arguments_any;
 extern const struct arguments_row arguments_spec[], arguments_handle[], arguments_members[],
 	arguments_filter[];
 
-/* The call was refused with this code and these words. */
-void says(long rc, int code, const char *words);
+/* The call was refused with this code and these words, which are its own. */
+#define says(call, code, words) (forget(), said((call), (code), (words)))
+void forget(void);
+void said(long rc, int code, const char *words);
 #define refused(call, words) says((call), -EINVAL, (words))
 /* heddle_open() refuses what a setter cannot refuse. */
 void not_opened(struct arguments_scene *s, struct heddle_spec *spec, const char *words);

@@ -20,7 +20,7 @@ static void open_(struct arguments_scene *s) {
 	refused(heddle_open(s->spec, &options, &fabric), "options: size");
 	options.size++;
 	options.rank = INT_MAX;
-	refused(heddle_open(s->spec, &options, &fabric), "rank");
+	refused(heddle_open(s->spec, &options, &fabric), "rank: beyond");
 	options.rank = 0;
 	options.chunk_bytes = 3;
 	refused(heddle_open(s->spec, &options, &fabric), "chunk_bytes");

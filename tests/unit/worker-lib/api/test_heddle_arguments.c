@@ -31,7 +31,19 @@ static void on_signal(int number) {
 	_exit(128 + number);
 }
 
-void says(long rc, int code, const char *words) {
+/* Leaves words that no row asks for. */
+static const char forgotten[] = "rank 12345: not a member";
+
+void forget(void) {
+	static struct heddle_members nobody = HEDDLE_MEMBERS_INIT;
+
+	assert_int_equal(heddle_shard(&nobody, 1, 12345, NULL, 0), -ENOENT);
+	assert_string_equal(heddle_last_error(), forgotten);
+}
+
+void said(long rc, int code, const char *words) {
+	if (strstr(forgotten, words))
+		fail_msg("%s: '%s' is what was forgotten, too", running, words);
 	if (rc != code)
 		fail_msg("%s: %ld, not %d (%s)", running, rc, code, words);
 	if (!strstr(heddle_last_error(), words))
