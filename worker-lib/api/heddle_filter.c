@@ -141,6 +141,7 @@ static int send_values(
 	int rc = -E2BIG;
 
 	if (result == HEDDLE_FILTER_SPARSE && filter->core.settings.v > 0.0f
+	    && hd_worker_chunk_bytes(fabric->worker) >= HD_RUN_BYTES_MIN
 	    && (!options || options->payload == HEDDLE_PAYLOAD_FP32)) {
 		point_at(filter, &sparse);
 		rc = heddle_push_sparse(fabric, &sparse, step->base, options, ticket);
@@ -148,6 +149,7 @@ static int send_values(
 	return rc == -E2BIG ? heddle_push(fabric, step->update, step->base, options, ticket) : rc;
 }
 
+/* All that a push refuses as nonsense: once the step is made, x has moved. */
 static int check_push(
 	const struct heddle_filter *filter,
 	struct heddle *fabric,
@@ -170,6 +172,9 @@ static int check_push(
 			(unsigned long long)filter->core.values,
 			(unsigned long long)fabric->values
 		);
+	rc = heddle_check_not_federated(fabric);
+	if (rc < 0)
+		return rc;
 	if (options && options->borrow && filter->core.settings.v > 0.0f)
 		return heddle_fail(-EINVAL, "borrow: the filter's runs are used again");
 	return 0;

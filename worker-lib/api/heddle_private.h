@@ -125,10 +125,12 @@ int heddle_check(const struct heddle *fabric);
 int heddle_check_ticket(const struct heddle_ticket *ticket);
 /* 0, also of NULL, or -EINVAL (size). */
 int heddle_check_status(const struct heddle_status *status);
-/* The same of a push's options. */
+/* 0, also of NULL; -EINVAL (size, scale, memory, payload), -ENOTSUP (memory). */
 int heddle_check_push_options(const struct heddle_push_options *options);
 /* The job has a model: what is pushed and pulled. -EINVAL. */
 int heddle_check_model(const struct heddle *fabric);
+/* Its updates are pushed as they are. -EINVAL. */
+int heddle_check_not_federated(const struct heddle *fabric);
 
 /* --- heddle_ticket.c ------------------------------------------------------------------------ */
 /* All with the lock held. */

@@ -20,10 +20,41 @@ struct update {
 	float scale;
 };
 
+/* The caller's, as far as he knows them; the others are 0. */
+static struct heddle_push_options known(const struct heddle_push_options *options) {
+	struct heddle_push_options given = HEDDLE_PUSH_OPTIONS_INIT;
+
+	if (options)
+		memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given
+		);
+	return given;
+}
+
 int heddle_check_push_options(const struct heddle_push_options *options) {
+	struct heddle_push_options given;
+	int rc;
+
 	if (options && options->size < offsetof(struct heddle_push_options, scale))
 		return heddle_fail(-EINVAL, "push options: size");
-	return 0;
+	given = known(options);
+	if (!(given.scale >= 0.0f) || isinf(given.scale))
+		return heddle_fail(
+			-EINVAL, "scale: %g must be finite and above 0 (0: 1)", (double)given.scale
+		);
+	rc = heddle_check_memory(given.memory, given.stream);
+	if (rc < 0 || given.payload == HEDDLE_PAYLOAD_FIXED32)
+		return rc;
+	return heddle_check_payload(given.payload);
+}
+
+int heddle_check_not_federated(const struct heddle *fabric) {
+	/* It would weigh nothing that anybody has said. */
+	return fabric->spec->job.sync != HD_SYNC_FEDERATED ?
+		0 :
+		heddle_fail(
+			-EINVAL,
+			"a federated job's updates go by heddle_round_push(), whole and unfiltered"
+		);
 }
 
 int heddle_check_model(const struct heddle *fabric) {
@@ -36,24 +67,14 @@ static int check_options(
 	const float *data,
 	struct heddle_ticket **out
 ) {
-	static const struct heddle_push_options plain = HEDDLE_PUSH_OPTIONS_INIT;
 	int rc = heddle_check_push_options(options);
 
 	if (rc < 0)
 		return rc;
 	if (!data || !out)
 		return heddle_fail(-EINVAL, "data or ticket: NULL");
-	*given = plain;
-	if (options)
-		memcpy(given, options, options->size < sizeof plain ? options->size : sizeof plain);
-	if (!(given->scale >= 0.0f) || isinf(given->scale))
-		return heddle_fail(
-			-EINVAL, "scale: %g is not above 0 (0: 1)", (double)given->scale
-		);
-	rc = heddle_check_memory(given->memory, given->stream);
-	if (rc < 0 || given->payload == HEDDLE_PAYLOAD_FIXED32)
-		return rc;
-	return heddle_check_payload(given->payload);
+	*given = known(options);
+	return 0;
 }
 
 /* Runs and data in one piece, unless they are borrowed and sent as they are. */
@@ -92,15 +113,10 @@ static int
 push(struct heddle *fabric, const struct update *update, uint64_t base, struct heddle_ticket **out
 ) {
 	struct heddle_ticket *ticket;
-	int rc;
+	int rc = heddle_check_not_federated(fabric);
 
-	/* It would weigh nothing that anybody has said. A filter's pushes come here too. */
-	if (fabric->spec->job.sync == HD_SYNC_FEDERATED)
-		return heddle_fail(
-			-EINVAL,
-			"a federated job's updates go by heddle_round_push(), whole and unfiltered"
-		);
-	rc = heddle_check_model(fabric);
+	if (rc == 0)
+		rc = heddle_check_model(fabric);
 	if (rc < 0)
 		return rc;
 	ticket = heddle_ticket_new(fabric, 0);

@@ -78,8 +78,9 @@ struct heddle_filter_step {
 /*
  * One step and its push: as heddle_push_sparse(), or as heddle_push() where that is smaller, the payload is another
  * than FP32, or v is 0. x moves (but with v = 0); both may be used again at once. 0: *ticket is set; 1: nothing is
- * significant, there is no ticket. Errors as theirs: then all is held, but for NaN and Inf; also -EINVAL (borrow,
- * another number of values). After heddle_preempt_notice() nothing more is held back.
+ * significant, there is no ticket. Errors as theirs; also -EINVAL (borrow, another number of values). After -EINVAL and
+ * -ENOTSUP nothing has been done, after the others x has moved and all is held, but for NaN and Inf. After
+ * heddle_preempt_notice() nothing more is held back.
  */
 int heddle_filter_push(
 	struct heddle_filter *filter,

@@ -35,6 +35,73 @@ static void filter_destroy(struct arguments_scene *s) {
 	heddle_filter_destroy(NULL);
 }
 
+/* Nothing is done of a push that cannot be: the caller corrects it, and comes again with the same step. */
+static void filter_refuses(
+	struct arguments_scene *s,
+	struct heddle *fabric,
+	const struct heddle_push_options *options,
+	const char *words
+) {
+	struct heddle_filter_stats before = HEDDLE_FILTER_STATS_INIT, after = before;
+	float x[VALUES] = {0}, update[VALUES] = {1, 1, 1, 1};
+	struct heddle_filter_step step = {x, update, 1, 0};
+
+	assert_int_equal(heddle_filter_get_stats(s->filter, &before), 0);
+	refused(heddle_filter_push(s->filter, fabric, &step, options, &s->none), words);
+	assert_int_equal(heddle_filter_get_stats(s->filter, &after), 0);
+	assert_int_equal(after.steps, before.steps);
+	assert_true(after.held_norm == 0);
+	for (int i = 0; i < VALUES; i++)
+		assert_true(x[i] == 0 && update[i] == 1 && heddle_filter_held(s->filter)[i] == 0);
+	refused(heddle_filter_flush(s->filter, fabric, 0, options, &s->none), words);
+}
+
+static void filter_push_options(struct arguments_scene *s) {
+	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
+	const float scales[] = {NAN, INFINITY, -1};
+
+	filter_refuses(s, s->federated, NULL, "heddle_round_push()");
+	options.payload = (enum heddle_payload)NONSENSE;
+	filter_refuses(s, s->fabric, &options, "payload: type 256");
+	options.payload = HEDDLE_PAYLOAD_FP32;
+	options.memory = (enum heddle_memory)NONSENSE;
+	filter_refuses(s, s->fabric, &options, "memory: kind 256");
+	options.memory = HEDDLE_MEMORY_HOST;
+	for (int i = 0; i < 3; i++) {
+		options.scale = scales[i];
+		filter_refuses(s, s->fabric, &options, "must be finite and above 0");
+	}
+	options.scale = 0;
+	options.borrow = 1;
+	filter_refuses(s, s->fabric, &options, "borrow");
+}
+
+/* Packets in which no run has room: all of the step's update goes. */
+static void filter_push_short(struct arguments_scene *s) {
+	struct heddle_filter_options of = HEDDLE_FILTER_OPTIONS_INIT;
+	struct heddle_options options = HEDDLE_OPTIONS_INIT;
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	float x[VALUES] = {0}, update[VALUES] = {1};
+	struct heddle_filter_step step = {x, update, 1, 0};
+	struct heddle_filter *filter;
+	struct heddle_ticket *ticket;
+	struct heddle *fabric;
+
+	of.v = 0.5f;
+	assert_int_equal(heddle_filter_create(VALUES, &of, &filter), 0);
+	options.server = "127.0.0.1:9";
+	options.key_file = s->key_path;
+	options.rank = 0;
+	options.chunk_bytes = 8;
+	assert_int_equal(heddle_open(s->spec, &options, &fabric), 0);
+	assert_int_equal(heddle_filter_push(filter, fabric, &step, NULL, &ticket), 0);
+	assert_int_equal(heddle_ticket_test(ticket, &status), 0);
+	assert_int_equal(status.bytes, sizeof update);
+	heddle_ticket_free(ticket);
+	(void)heddle_close(fabric, 0);
+	heddle_filter_destroy(filter);
+}
+
 static void filter_push(struct arguments_scene *s) {
 	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
 	struct heddle_filter_step step = {s->data, s->data, 1, 0};
@@ -54,6 +121,8 @@ static void filter_push(struct arguments_scene *s) {
 	refused(heddle_filter_push(s->filter, s->fabric, &step, NULL, &s->none), "x or update");
 	step = (struct heddle_filter_step){s->data, NULL, 1, 0};
 	refused(heddle_filter_push(s->filter, s->fabric, &step, NULL, &s->none), "x or update");
+	filter_push_options(s);
+	filter_push_short(s);
 }
 
 static void filter_apply(struct arguments_scene *s) {

@@ -105,6 +105,9 @@ static void push(struct arguments_scene *s) {
 	options.payload = HEDDLE_PAYLOAD_FP32;
 	options.scale = NAN;
 	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none), "scale: nan");
+	options.scale = INFINITY;
+	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none),
+		"scale: inf must be finite");
 }
 
 static void push_sparse(struct arguments_scene *s) {
