@@ -173,6 +173,12 @@ static int check_work(const struct heddle_round *round, const struct heddle_work
 		);
 	if (!isfinite(work->loss))
 		return heddle_fail(-EDOM, "loss: %g is not finite", work->loss);
+	if (!isfinite(work->gamma))
+		return heddle_fail(
+			-EDOM,
+			"gamma: %g is not finite (negative: not computed)",
+			(double)work->gamma
+		);
 	if (work->epochs > EPOCHS_MAX)
 		return heddle_fail(-EINVAL, "epochs: %u (0..65535)", work->epochs);
 	/* With its weight: the exponent is for n_k delta. */
@@ -238,7 +244,9 @@ int heddle_round_push(
 		return rc;
 	if (fabric->spec->job.sync != HD_SYNC_FEDERATED)
 		return heddle_fail(-EINVAL, "the job is not federated");
-	rc = check_work(round, work);
+	rc = heddle_check_model(fabric);
+	if (rc == 0)
+		rc = check_work(round, work);
 	if (rc < 0)
 		return rc;
 	if (!w_t || !w || !out)

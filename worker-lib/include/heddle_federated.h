@@ -125,7 +125,8 @@ struct heddle_work {
 	size_t size;
 	uint64_t samples; /* n_k: rows of this client; 1 .. 2^24 */
 	uint32_t epochs; /* done */
-	float gamma; /* |grad h(w_k; w_t)| / |grad F_k(w_t)|: how inexact w_k is; negative: not computed */
+	/* |grad h(w_k; w_t)| / |grad F_k(w_t)|: how inexact w_k is; negative: not computed; must be finite */
+	float gamma;
 	double loss; /* F_k(w_t); must be finite */
 	enum heddle_payload payload;
 };
@@ -140,9 +141,9 @@ struct heddle_work {
  * Hands over w_k, as the update w_t - w_k with the weight n_k (or 1, by the job's weighting). Both arrays are the
  * caller's again when it returns. A straggler whose work is not to count sends nothing: its ticket ends as DROPPED
  * late, and nobody waits for it. The ticket is as heddle_push()'s; DROPPED: the round was over.
- * -EDOM (samples 0 or beyond 2^24, a loss that is NaN or Inf, a value of w_k that is, or that times the weight is more
- * than fp16 holds, when it travels as that: heddle_last_error() says which; nothing was sent), -EINVAL (size, round,
- * NULL, the job is not federated), and heddle_push()'s.
+ * -EDOM (samples 0 or beyond 2^24, a loss or gamma that is NaN or Inf, a value of w_k that is, or that times the weight
+ * is more than fp16 holds, when it travels as that: heddle_last_error() says which; nothing was sent), -EINVAL (size,
+ * round, NULL, the job is not federated or has no model), and heddle_push()'s.
  */
 int heddle_round_push(
 	struct heddle *fabric,

@@ -143,7 +143,7 @@ struct hd_local_problem {
 };
 /* gamma = |grad h(w; w_t)| / |grad h(w_t; w_t)|, where grad h(w_t; w_t) = grad F_k(w_t) (FedProx, arXiv 1812.06127,
  * definition 2): 0 is an exact solution, 1 no better than where it began. Below 0: there is none, as the client's
- * gradient at w_t is 0, or one is not finite. */
+ * gradient at w_t is 0, or one is not finite, or gamma as a float is not. */
 double hd_inexactness(const struct hd_local_problem *problem);
 
 /* --- the reference ------------------------------------------------------------------------- */

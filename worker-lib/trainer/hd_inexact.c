@@ -2,6 +2,7 @@
 /* How inexactly a client has solved its problem. */
 #include "hd_federated.h"
 
+#include <float.h>
 #include <math.h>
 
 double hd_inexactness(const struct hd_local_problem *problem) {
@@ -14,7 +15,7 @@ double hd_inexactness(const struct hd_local_problem *problem) {
 		start += problem->grad_w_t[i] * problem->grad_w_t[i];
 		left += h * h;
 	}
-	if (!(start > 0) || !isfinite(left))
+	if (!(start > 0) || !(sqrt(left / start) <= (double)FLT_MAX))
 		return -1;
 	return sqrt(left / start);
 }

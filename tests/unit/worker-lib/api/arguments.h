@@ -22,7 +22,8 @@
 struct arguments_scene {
 	char key_path[64];
 	struct heddle_spec *spec, *federated_spec;
-	struct heddle *fabric, *federated, *empty; /* empty: without a model */
+	struct heddle *fabric, *federated;
+	struct heddle *empty, *nothing; /* without a model; nothing: and federated */
 	struct heddle_ticket *ticket; /* of fabric; under way, as nobody answers */
 	struct heddle_ticket *none; /* ANY, and stays so */
 	struct heddle_filter *filter;

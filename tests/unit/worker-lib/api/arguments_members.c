@@ -116,6 +116,8 @@ static void round_push(struct arguments_scene *s) {
 	work.samples = 1;
 	refused(heddle_round_push(NULL, &round, &work, d, d, &s->none), "handle: NULL");
 	refused(heddle_round_push(s->fabric, &round, &work, d, d, &s->none), "not federated");
+	refused(heddle_round_push(s->nothing, &round, &work, d, d, &s->none),
+		"the job has no model");
 	refused(heddle_round_push(s->federated, NULL, &work, d, d, &s->none), "round: none");
 	refused(heddle_round_push(s->federated, &round, NULL, d, d, &s->none), "work: NULL");
 	refused(heddle_round_push(s->federated, &round, &work, NULL, d, &s->none),
@@ -123,6 +125,9 @@ static void round_push(struct arguments_scene *s) {
 	refused(heddle_round_push(s->federated, &round, &work, d, NULL, &s->none),
 		"w_t, w or ticket");
 	refused(heddle_round_push(s->federated, &round, &work, d, d, NULL), "w_t, w or ticket");
+	work.gamma = NAN;
+	says(heddle_round_push(s->federated, &round, &work, d, d, &s->none), -EDOM, "gamma: nan");
+	work.gamma = -1;
 	work.payload = (enum heddle_payload)NONSENSE;
 	refused(heddle_round_push(s->federated, &round, &work, d, d, &s->none),
 		"payload: type 256");

@@ -503,13 +503,13 @@ static void test_inexactness(void **state) {
 			w -= 0.1F * (2 * (w - 3) + (float)mu * (w - w_t));
 		end = 2 * ((double)w - 3);
 		assert_float_equal(hd_inexactness(&problem), gamma[mu], 1e-6);
-		problem.w = &w_t;
-		end = begin;
+		problem.w = &w_t, end = begin;
 		assert_float_equal(hd_inexactness(&problem), 1, 0);
 		begin = 0;
 		assert_true(hd_inexactness(&problem) < 0);
-		begin = 1;
-		end = NAN;
+		begin = 1, end = NAN;
+		assert_true(hd_inexactness(&problem) < 0);
+		begin = 1e-100, end = 1; /* beyond a float */
 		assert_true(hd_inexactness(&problem) < 0);
 	}
 }
