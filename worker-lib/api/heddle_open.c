@@ -152,12 +152,10 @@ read_options(struct heddle *fabric, const struct heddle_options *options, struct
 /* --- opening -------------------------------------------------------------------------------- */
 
 static int copy_spec(struct heddle *fabric, const struct heddle_spec *spec) {
-	char error[HD_TEXT_BYTES_MAX];
+	int rc = heddle_check_spec(spec);
 
-	if (!spec)
-		return heddle_fail(-EINVAL, "spec: NULL");
-	if (hd_jobspec_check(&spec->job, error, sizeof error) < 0)
-		return heddle_fail(-EINVAL, "spec: %s", error);
+	if (rc < 0)
+		return rc;
 	fabric->spec = calloc(1, sizeof *fabric->spec);
 	if (!fabric->spec)
 		return heddle_fail(-ENOMEM, "no memory");

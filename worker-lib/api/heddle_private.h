@@ -33,6 +33,7 @@ enum heddle_core_state {
 struct heddle_spec {
 	struct hd_jobspec job;
 	uint32_t capacity; /* of job.tensors */
+	int sync, staleness; /* as the caller said them: of what has no byte in `job` */
 };
 
 struct heddle_ticket {
@@ -129,6 +130,8 @@ int heddle_check_status(const struct heddle_status *status);
 int heddle_check_push_options(const struct heddle_push_options *options);
 /* The job has a model: what is pushed and pulled. -EINVAL. */
 int heddle_check_model(const struct heddle *fabric);
+/* All of a description: what heddle_open() refuses. -EINVAL. */
+int heddle_check_spec(const struct heddle_spec *spec);
 /* Its updates are pushed as they are. -EINVAL. */
 int heddle_check_not_federated(const struct heddle *fabric);
 

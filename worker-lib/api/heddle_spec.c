@@ -148,6 +148,7 @@ void heddle_spec_sync(struct heddle_spec *spec, enum heddle_sync mode, uint32_t 
 		return;
 	/* Federated is what heddle_spec_federated() makes it. */
 	spec->job.sync = mode <= HEDDLE_N_BATCH_SYNC ? byte_of((int)mode) : UINT8_MAX;
+	spec->sync = (int)mode;
 	spec->job.sync_count = n;
 }
 
@@ -165,6 +166,7 @@ void heddle_spec_staleness(struct heddle_spec *spec, enum heddle_staleness rule,
 	if (!spec)
 		return;
 	spec->job.staleness_rule = byte_of((int)rule);
+	spec->staleness = (int)rule;
 	spec->job.staleness_c = c;
 }
 
@@ -182,13 +184,27 @@ uint64_t heddle_spec_values(const struct heddle_spec *spec) {
 	return spec ? hd_jobspec_values(&spec->job) : 0;
 }
 
-int heddle_spec_initialize(const struct heddle_spec *spec, float *values) {
+int heddle_check_spec(const struct heddle_spec *spec) {
 	char error[HD_TEXT_BYTES_MAX];
+
+	if (!spec)
+		return heddle_fail(-EINVAL, "spec: NULL");
+	if (spec->job.sync == UINT8_MAX)
+		return heddle_fail(-EINVAL, "spec: sync: %d is unknown", spec->sync);
+	if (spec->job.staleness_rule == UINT8_MAX)
+		return heddle_fail(-EINVAL, "spec: staleness_rule: %d is unknown", spec->staleness);
+	if (hd_jobspec_check(&spec->job, error, sizeof error) < 0)
+		return heddle_fail(-EINVAL, "spec: %s", error);
+	return 0;
+}
+
+int heddle_spec_initialize(const struct heddle_spec *spec, float *values) {
+	int rc;
 
 	if (!spec || !values)
 		return heddle_fail(-EINVAL, "spec or values: NULL");
-	if (hd_jobspec_check(&spec->job, error, sizeof error) < 0)
-		return heddle_fail(-EINVAL, "%s", error);
-	hd_jobspec_initialize(&spec->job, values);
-	return 0;
+	rc = heddle_check_spec(spec);
+	if (rc == 0)
+		hd_jobspec_initialize(&spec->job, values);
+	return rc;
 }

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 
 static void spec_create(struct arguments_scene *s) {
 	struct heddle_spec *spec = ANY;
@@ -61,8 +62,12 @@ static void spec_sync(struct arguments_scene *s) {
 	for (int i = 0; i < 3; i++) {
 		const int modes[] = {HEDDLE_N_BATCH_SYNC + 1, NONSENSE, -1};
 
+		char words[32];
+
+		(void)snprintf(words, sizeof words, "sync: %d is unknown", modes[i]);
 		heddle_spec_sync(s->spec, (enum heddle_sync)modes[i], 0);
-		not_opened(s, s->spec, "sync: 255 is unknown");
+		not_opened(s, s->spec, words);
+		refused(heddle_spec_initialize(s->spec, s->data), words);
 	}
 	heddle_spec_sync(s->spec, HEDDLE_ASYNC, 0);
 }
@@ -84,7 +89,7 @@ static void spec_div_max(struct arguments_scene *s) {
 static void spec_staleness(struct arguments_scene *s) {
 	heddle_spec_staleness(NULL, HEDDLE_STALENESS_CONSTANT, 1);
 	heddle_spec_staleness(s->spec, (enum heddle_staleness)NONSENSE, 1);
-	not_opened(s, s->spec, "staleness_rule: 255 is unknown");
+	not_opened(s, s->spec, "staleness_rule: 256 is unknown");
 	heddle_spec_staleness(s->spec, HEDDLE_STALENESS_CONSTANT, NAN);
 	not_opened(s, s->spec, "staleness_c");
 	heddle_spec_staleness(s->spec, HEDDLE_STALENESS_CONSTANT, 1);
