@@ -21,7 +21,7 @@ struct heddle_filter {
 
 static int check_filter_options(const struct heddle_filter_options *options, uint64_t values) {
 	if (!options || options->size != sizeof *options)
-		return heddle_fail(-EINVAL, "filter options: size");
+		return heddle_fail(-EINVAL, "filter options: NULL, or size");
 	if (values == 0)
 		return heddle_fail(-EINVAL, "values: 0");
 	if (!(options->v >= 0.0f) || options->v > HD_FILTER_V_MAX)
@@ -293,7 +293,7 @@ const float *heddle_filter_held(const struct heddle_filter *filter) {
 
 int heddle_filter_get_stats(const struct heddle_filter *filter, struct heddle_filter_stats *stats) {
 	if (!filter || !stats || stats->size != sizeof *stats)
-		return heddle_fail(-EINVAL, "filter: NULL, or stats: size");
+		return heddle_fail(-EINVAL, "filter or stats: NULL, or size");
 	*stats = filter->stats;
 	stats->size = sizeof *stats;
 	stats->threshold = filter->core.threshold;

@@ -20,7 +20,7 @@ int heddle_members(struct heddle *fabric, struct heddle_members *members) {
 	if (rc < 0)
 		return rc;
 	if (!members || members->size != sizeof *members)
-		return heddle_fail(-EINVAL, "members: size");
+		return heddle_fail(-EINVAL, "members: NULL, or size");
 	/* Rounds of a federated job have weights instead. */
 	stepped = fabric->spec->job.sync != HD_SYNC_NONE
 		&& fabric->spec->job.sync != HD_SYNC_FEDERATED;

@@ -138,7 +138,7 @@ read_options(struct heddle *fabric, const struct heddle_options *options, struct
 	if (!(setup->options.job_weight >= 0) || isinf(setup->options.job_weight))
 		return heddle_fail(
 			-EINVAL,
-			"job_weight: %g is not above 0 (0: 1)",
+			"job_weight: %g must be finite and above 0 (0: 1)",
 			(double)setup->options.job_weight
 		);
 	rc = set_rank(fabric, setup);

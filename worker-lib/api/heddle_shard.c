@@ -54,8 +54,15 @@ static uint32_t choose(const struct heddle_members *members, const uint64_t *roo
 
 static int check(const struct heddle_members *members, uint64_t size, int rank, uint32_t *mine) {
 	*mine = UINT32_MAX;
-	if (!members || members->size != sizeof *members || members->count > HEDDLE_WORKERS_MAX)
-		return heddle_fail(-EINVAL, "members: size, or too many");
+	if (!members || members->size != sizeof *members)
+		return heddle_fail(-EINVAL, "members: NULL, or size");
+	if (members->count > HEDDLE_WORKERS_MAX)
+		return heddle_fail(
+			-EINVAL,
+			"members: %u, more than %d (HEDDLE_WORKERS_MAX)",
+			members->count,
+			HEDDLE_WORKERS_MAX
+		);
 	if (size > SHARD_ROWS_MAX)
 		return heddle_fail(-E2BIG, "dataset_size: more than 2^47");
 	for (uint32_t i = 0; i < members->count; i++) {

@@ -23,7 +23,7 @@ int heddle_get_stats(struct heddle *fabric, struct heddle_stats *stats) {
 	if (rc < 0)
 		return rc;
 	if (!stats || stats->size != sizeof *stats)
-		return heddle_fail(-EINVAL, "stats: size");
+		return heddle_fail(-EINVAL, "stats: NULL, or size");
 	pthread_mutex_lock(&fabric->lock);
 	now = &fabric->stats;
 	*stats = (struct heddle_stats){

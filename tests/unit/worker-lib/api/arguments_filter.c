@@ -10,7 +10,7 @@ static void filter_create(struct arguments_scene *s) {
 	struct heddle_filter *filter = ANY;
 
 	(void)s;
-	refused(heddle_filter_create(VALUES, NULL, &filter), "filter options");
+	refused(heddle_filter_create(VALUES, NULL, &filter), "filter options: NULL, or size");
 	refused(heddle_filter_create(VALUES, &options, NULL), "filter: NULL");
 	refused(heddle_filter_create(0, &options, &filter), "values: 0");
 	refused(heddle_filter_create(UINT64_MAX, &options, &filter), "values: too many");
@@ -184,10 +184,10 @@ static void filter_held(struct arguments_scene *s) {
 static void filter_get_stats(struct arguments_scene *s) {
 	struct heddle_filter_stats stats = HEDDLE_FILTER_STATS_INIT;
 
-	refused(heddle_filter_get_stats(NULL, &stats), "filter: NULL");
-	refused(heddle_filter_get_stats(s->filter, NULL), "stats");
+	refused(heddle_filter_get_stats(NULL, &stats), "filter or stats: NULL, or size");
+	refused(heddle_filter_get_stats(s->filter, NULL), "filter or stats: NULL, or size");
 	stats.size++;
-	refused(heddle_filter_get_stats(s->filter, &stats), "stats");
+	refused(heddle_filter_get_stats(s->filter, &stats), "filter or stats: NULL, or size");
 }
 
 const struct arguments_row arguments_filter[] = {

@@ -29,6 +29,8 @@ static void open_(struct arguments_scene *s) {
 	refused(heddle_open(s->spec, &options, &fabric), "job_weight: nan");
 	options.job_weight = -1;
 	refused(heddle_open(s->spec, &options, &fabric), "job_weight: -1");
+	options.job_weight = INFINITY;
+	refused(heddle_open(s->spec, &options, &fabric), "job_weight: inf must be finite");
 	assert_ptr_equal(fabric, ANY);
 }
 
@@ -76,9 +78,9 @@ static void get_stats(struct arguments_scene *s) {
 	struct heddle_stats stats = HEDDLE_STATS_INIT;
 
 	refused(heddle_get_stats(NULL, &stats), "handle: NULL");
-	refused(heddle_get_stats(s->fabric, NULL), "stats");
+	refused(heddle_get_stats(s->fabric, NULL), "stats: NULL, or size");
 	stats.size++;
-	refused(heddle_get_stats(s->fabric, &stats), "stats");
+	refused(heddle_get_stats(s->fabric, &stats), "stats: NULL, or size");
 }
 
 /* --- pushes and pulls ------------------------------------------------------------------------- */

@@ -12,9 +12,9 @@ static void members(struct arguments_scene *s) {
 	static struct heddle_members members = HEDDLE_MEMBERS_INIT;
 
 	refused(heddle_members(NULL, &members), "handle: NULL");
-	refused(heddle_members(s->fabric, NULL), "members");
+	refused(heddle_members(s->fabric, NULL), "members: NULL, or size");
 	members.size++;
-	refused(heddle_members(s->fabric, &members), "members");
+	refused(heddle_members(s->fabric, &members), "members: NULL, or size");
 	members.size--;
 }
 
@@ -38,7 +38,7 @@ static void shard(struct arguments_scene *s) {
 	static struct heddle_members members = HEDDLE_MEMBERS_INIT;
 
 	(void)s;
-	refused(heddle_shard(NULL, 1, 0, NULL, 0), "members");
+	refused(heddle_shard(NULL, 1, 0, NULL, 0), "members: NULL, or size");
 	says(heddle_shard(&members, 1, 0, NULL, 0), -ENOENT, "rank 0: not a member");
 	members.count = 1;
 	says(heddle_shard(&members, 1, -1, NULL, 0), -ENOENT, "rank -1: not a member");
@@ -47,7 +47,7 @@ static void shard(struct arguments_scene *s) {
 	members.count = 2; /* both 0 */
 	refused(heddle_shard(&members, 1, 0, NULL, 0), "members: ranks");
 	members.count = HEDDLE_WORKERS_MAX + 1;
-	refused(heddle_shard(&members, 1, 0, NULL, 0), "members");
+	refused(heddle_shard(&members, 1, 0, NULL, 0), "members: 4097, more than 4096");
 }
 
 static void preempt_notice(struct arguments_scene *s) {
