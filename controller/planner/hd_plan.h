@@ -56,7 +56,7 @@ struct hd_plan_item {
 	uint8_t direction; /* HD_PLAN_PUSH, HD_PLAN_PULL: a pull has no deadline, takes no position */
 	uint64_t version; /* v(g), counter part */
 	double amount; /* > 0 */
-	double waited; /* s since it was first asked for: ageing */
+	double waited; /* s since it was first asked for: ageing; between jobs it decides ties, too */
 	bool keep; /* guard: must not be dropped by the theta rule */
 	uint8_t kind; /* a group holds one kind, and one amount unless it is sparse (hd_plan_group.h) */
 	/* A sparse one, when not 0: all of a group together have at most so much. Their sum is as much as the greatest

@@ -139,7 +139,9 @@ void hd_plan_evaluate(struct hd_plan *plan, uint32_t item);
 uint64_t hd_plan_stamp(const struct hd_plan *plan, uint32_t item);
 /* Whether x goes before y where nothing else tells them apart. Inside a job the older version does: it narrows the
  * spread of the delays. Each job counts versions of its own, so those of two jobs say nothing; and positions that
- * another job takes make no update staler. Between jobs the one that waited longer goes first. */
+ * another job takes make no update staler. Between jobs the one that waited longer goes first. It orders the items of
+ * one job, or one item of each of several jobs. Items of several jobs at once it does not: x before y by the version, y
+ * before z by the wait and z before x by the wait is possible, so who sorts those gets no order. */
 static inline bool hd_plan_tie(const struct hd_plan_item *x, const struct hd_plan_item *y) {
 	if (x->job == y->job && x->version != y->version)
 		return x->version < y->version;
