@@ -249,6 +249,7 @@ static void test_help(void **state) {
 	bytes = read(fds[0], text, sizeof text - 1);
 	assert_true(bytes > 0);
 	assert_int_equal(strncmp(text, "prog ", 5), 0);
+	assert_true(strspn(text + 5, "0123456789.") > 0);
 	assert_int_equal(strspn(text + 5, "0123456789."), strcspn(text + 5, "\n"));
 	assert_string_equal(strchr(text, '\n') + 1, wanted);
 	(void)close(kept);
