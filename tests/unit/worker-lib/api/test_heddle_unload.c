@@ -5,6 +5,7 @@
  */
 #include "heddle.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>
@@ -74,8 +75,21 @@ static void open_job(void *library) {
 	destroy(spec);
 }
 
+/* This one and those that it has begun. */
+static unsigned threads(void) {
+	DIR *tasks = opendir("/proc/self/task");
+	unsigned count = 0;
+
+	assert_non_null(tasks);
+	for (const struct dirent *task; (task = readdir(tasks));)
+		count += task->d_name[0] != '.';
+	assert_int_equal(closedir(tasks), 0);
+	return count;
+}
+
 static void test_thread_outlives_dlclose(void **state) {
 	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	const unsigned before = threads();
 
 	(void)state;
 	if (!library) {
@@ -84,12 +98,16 @@ static void test_thread_outlives_dlclose(void **state) {
 	}
 	open_job(library);
 	assert_int_equal(atomic_load(&asked), 1);
+	assert_int_equal(threads(), before + 1);
 	assert_int_equal(dlclose(library), 0);
 	sem_post(&answer);
 	for (int ms = 0; ms < PATIENCE_MS && atomic_load(&answered) == 0; ms++)
 		usleep(1000);
 	assert_int_equal(atomic_load(&answered), 1);
-	usleep(100000); /* the thread goes back to the library meanwhile */
+	/* The thread goes back to the library, and ends there. */
+	for (int ms = 0; ms < PATIENCE_MS && threads() > before; ms++)
+		usleep(1000);
+	assert_int_equal(threads(), before);
 	library = dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD);
 	assert_non_null(library);
 }
