@@ -284,7 +284,5 @@ struct hd_worker_stats {
 /* Payload of a full packet, as configured: sparse updates are cut by it. */
 uint32_t hd_worker_chunk_bytes(const struct hd_worker *worker);
 const struct hd_worker_stats *hd_worker_stats(const struct hd_worker *worker);
-/* Adds those that count packets, the endpoint's and the transfers', with what each means. */
-void hd_worker_gather(const struct hd_worker *worker, struct hd_stats *stats);
 
 #endif

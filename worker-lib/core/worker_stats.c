@@ -25,16 +25,12 @@ static const struct hd_stat_group worker_group = {
 	.count = sizeof stats_of / sizeof stats_of[0],
 };
 
-void hd_worker_gather(const struct hd_worker *worker, struct hd_stats *stats) {
-	hd_stats_add(stats, &worker_group, NULL, &worker->stats);
-	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(worker->endpoint));
-	hd_stats_add(stats, &hd_transfer_group, NULL, &worker->transfers);
-}
-
 static void gather(const void *node, struct hd_stats *stats) {
 	const struct hd_worker *worker = node;
 
-	hd_worker_gather(worker, stats);
+	hd_stats_add(stats, &worker_group, NULL, &worker->stats);
+	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(worker->endpoint));
+	hd_stats_add(stats, &hd_transfer_group, NULL, &worker->transfers);
 	if (worker->config.ops && worker->config.ops->gather)
 		worker->config.ops->gather(worker->config.owner, stats);
 }

@@ -90,6 +90,7 @@ void peer_expect(struct peer *server, uint64_t token, const struct hd_msg_reques
 void peer_serve(struct peer *server, uint64_t token, const struct hd_msg_request *request) {
 	struct peer_transfer *transfer = open_transfer(server, token, request);
 	struct hd_message state = {.kind = HD_MSG_PULL_STATE};
+	const hd_ns now = hd_sim_node_now(server->sim, server->node);
 	struct hd_send_config config = {
 		.peer = hd_session_peer(server->session),
 		.header
@@ -109,11 +110,7 @@ void peer_serve(struct peer *server, uint64_t token, const struct hd_msg_request
 	};
 
 	if (server->granted_bps > 0)
-		config.segments = (struct hd_segs
-		){1,
-		  {{hd_sim_node_now(server->sim, server->node),
-		    server->granted_bps,
-		    request->bytes}}};
+		config.segments = (struct hd_segs){1, {{now, server->granted_bps, request->bytes}}};
 	state.pull_state.job = request->job;
 	state.pull_state.worker = request->worker;
 	state.pull_state.round = request->round;
@@ -126,10 +123,7 @@ void peer_serve(struct peer *server, uint64_t token, const struct hd_msg_request
 		forget(transfer);
 	} else {
 		memcpy(transfer->data, server->model, request->bytes);
-		if (hd_send_create(
-			    &config, hd_sim_node_now(server->sim, server->node), &transfer->send
-		    )
-		    < 0)
+		if (hd_send_create(&config, now, &transfer->send) < 0)
 			abort();
 	}
 	peer_say(server, &state);
@@ -347,6 +341,11 @@ static void on_message(
 			hd_send_sack(transfer->send, now, &message->sack);
 		return;
 	}
+	if (message->kind == HD_MSG_STATS
+	    && hd_dataplane_decode(
+		       &peer->counted, message->stats.values.data, message->stats.values.bytes
+	       ) < 0)
+		abort();
 	if (peer->seen_count < PEER_MESSAGES_MAX)
 		peer->seen[peer->seen_count++] = *message;
 	if ((message->kind == HD_MSG_JOIN || message->kind == HD_MSG_REGISTER) && peer->rank_held)

@@ -6,6 +6,7 @@
 #ifndef WORKER_PEERS_H
 #define WORKER_PEERS_H
 
+#include "hd_dataplane.h"
 #include "hd_endpoint.h"
 #include "hd_recv.h"
 #include "hd_send.h"
@@ -46,6 +47,7 @@ struct peer {
 	/* What it saw. */
 	struct hd_message seen[PEER_MESSAGES_MAX];
 	uint32_t seen_count;
+	struct hd_dataplane counted; /* what the newest STATS says */
 	/* server */
 	uint64_t values;
 	float *model; /* sum of what was applied */
