@@ -231,7 +231,7 @@ int hd_elastic_two_bid(
 	step_s = gamma * desk->step_s[n] + (1 - gamma) * desk->step_s[n_high];
 	(void)place_bids(desk, iterations * step_s / task->deadline_s, gamma, plan);
 	if (task->price->kind == HD_ELASTIC_PRICE_TRACE)
-		hd_elastic_stairs(desk, n, n_high, iterations, plan);
+		(void)hd_elastic_stairs(desk, n, n_high, iterations, plan);
 	return plan->fails == HD_ELASTIC_FAILS_NONE ? 0 : -ERANGE;
 }
 

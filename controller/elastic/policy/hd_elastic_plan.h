@@ -188,9 +188,12 @@ int hd_elastic_replan(
 );
 
 /* --- hd_elastic_stairs.c --- */
+/* Of more than 64 prices the search stops after so many looks at sets of pairs, and the best found by then counts. */
+#define HD_ELASTIC_LOOKS_MAX 8192
 /* Of a trace: keeps in *best the cheapest plan of two bids for these workers, over all pairs of its prices, when that
- * is cheaper and meets the bounds. iterations: exactly so many steps; 0: the fewest that the bids allow. */
-void hd_elastic_stairs(
+ * is cheaper and meets the bounds. iterations: exactly so many steps; 0: the fewest that the bids allow. Returns how
+ * many looks it took, at most HD_ELASTIC_LOOKS_MAX. */
+uint32_t hd_elastic_stairs(
 	const struct hd_elastic_desk *desk,
 	uint32_t n,
 	uint32_t n_high,

@@ -93,7 +93,7 @@ static void two_bid_for(
 	uint32_t low, high;
 
 	if (task->price->kind == HD_ELASTIC_PRICE_TRACE) {
-		hd_elastic_stairs(desk, n, n_high, 0, best);
+		(void)hd_elastic_stairs(desk, n, n_high, 0, best);
 		return;
 	}
 	if (hd_elastic_iterations(&task->model, desk->inverse[n], task->epsilon, &low)

@@ -16,7 +16,6 @@
 
 #define BOXES_MAX                                                                                  \
 	128 /* on the stack: each halving leaves one, and 2 x 32 halvings end at a pair of levels */
-#define LOOKS_MAX 8192 /* at boxes; traces of up to 64 prices need fewer, whatever they are */
 #define EQUAL 1e-12 /* bounds are sums of doubles */
 
 struct levels {
@@ -88,6 +87,9 @@ static void try_levels(const struct search *s, size_t high, size_t low) {
 		hd_elastic_keep(s->best, &plan);
 }
 
+/* A pair of 64 prices is one of 4,096, and as many halvings less one lead to all of them. */
+static_assert(HD_ELASTIC_LOOKS_MAX >= 2 * 64 * 64 - 1, "docs/elastic.md");
+
 /* Both halves of the longer side; the lower one is looked at first. */
 static uint32_t halve(const struct box *box, struct box *halves) {
 	const size_t wide = box->high.last - box->high.first, tall = box->low.last - box->low.first;
@@ -103,7 +105,7 @@ static uint32_t halve(const struct box *box, struct box *halves) {
 	return 2;
 }
 
-void hd_elastic_stairs(
+uint32_t hd_elastic_stairs(
 	const struct hd_elastic_desk *desk,
 	uint32_t n,
 	uint32_t n_high,
@@ -113,8 +115,9 @@ void hd_elastic_stairs(
 	const struct search s = {desk, n, n_high, iterations, best};
 	const size_t top = desk->task->price->levels - 1;
 	struct box boxes[BOXES_MAX] = {{{0, top}, {0, top}}};
+	uint32_t looks = 0;
 
-	for (uint32_t count = 1, looks = 0; count > 0 && looks < LOOKS_MAX; looks++) {
+	for (uint32_t count = 1; count > 0 && looks < HD_ELASTIC_LOOKS_MAX; looks++) {
 		struct box box = boxes[--count];
 
 		/* The low bid is not above the high one. */
@@ -130,4 +133,5 @@ void hd_elastic_stairs(
 		assert(count + 2 <= BOXES_MAX);
 		count += halve(&box, &boxes[count]);
 	}
+	return looks;
 }

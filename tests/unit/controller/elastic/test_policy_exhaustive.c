@@ -103,21 +103,36 @@ static double cheapest_by_hand(const struct hd_elastic_price *p) {
 	return least;
 }
 
-/* Prices of six levels at most, each for some time, again and again. */
-static void random_trace(uint32_t seed, struct hd_elastic_price *price) {
-	char trace[1024] = "", error[128] = "";
+/* Even prices, or a market that is either cheap or dear, and hardly ever the same price again. */
+static double price_of(double place, bool jumps) {
+	const double part = place < 0.5 ? 0.001 * place : 0.9 + 0.1 * place;
+
+	return 0.1 + 0.75 * (jumps ? part : place);
+}
+
+/* `count` prices of `levels` levels at most, from 0.1 to 0.85, each for some time, again and again. */
+static void random_trace(
+	uint32_t seed,
+	int count,
+	uint32_t levels,
+	bool jumps,
+	struct hd_elastic_price *price
+) {
+	static char trace[65536];
+	char error[128] = "";
+	const double step = 1.0 / (levels - 1);
 	struct hd_random random;
 	double at = 0;
 	int used = 0;
 
 	hd_random_init(&random, seed);
-	for (int i = 0; i < 12; i++) {
+	for (int i = 0; i < count; i++) {
 		used += snprintf(
 			trace + used,
 			sizeof trace - (size_t)used,
-			"%.3f,%.2f\n",
+			"%.3f,%.8f\n",
 			at,
-			0.1 + 0.15 * (double)hd_random_below(&random, 6)
+			price_of(step * (double)hd_random_below(&random, levels), jumps)
 		);
 		at += 1 + 99 * hd_random_unit(&random);
 	}
@@ -129,17 +144,19 @@ static void random_trace(uint32_t seed, struct hd_elastic_price *price) {
 static void test_stairs_exhaustive(void **state) {
 	struct hd_elastic_price stairs;
 	struct hd_elastic_plan plan, one;
-	int second = 0;
+	int second = 0, none = 0;
 
 	for (uint32_t seed = 1; seed <= 20; seed++) {
-		random_trace(seed, &stairs);
-		policy_set(&stairs, 380 * pow(1.1, seed), 0.8);
+		random_trace(seed, 12, 6, false, &stairs);
+		policy_set(&stairs, 280 * pow(1.1, seed), 0.8);
 		policy_task.n_max = 8;
 		hd_elastic_desk_init(policy_desk, &policy_task);
 		const double least = cheapest_by_hand(&stairs);
 
 		if (hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_TWO_BID, &plan)) {
 			assert_true(isinf(least));
+			hd_elastic_price_fini(&stairs);
+			none++;
 			continue;
 		}
 		policy_near(plan.cost, least, 1e-9 * least);
@@ -153,12 +170,52 @@ static void test_stairs_exhaustive(void **state) {
 		hd_elastic_price_fini(&stairs);
 	}
 	assert_true(second > 5);
+	assert_true(none > 0);
+}
+
+/* Of hundreds of prices it does not look at all pairs: what it has by then meets the bounds, and costs no more than one
+ * bid does. */
+static void test_stairs_of_many(void **state) {
+	struct hd_elastic_price stairs;
+	struct hd_elastic_plan one;
+	int stopped = 0, cheaper = 0;
+
+	for (uint32_t seed = 1; seed <= 4; seed++) {
+		random_trace(seed, 2400, 300, true, &stairs);
+		assert_true(stairs.levels >= 290);
+		policy_set(&stairs, 600 + 200 * seed, 1.5);
+		for (uint32_t n = 3; n <= 9; n++)
+			for (uint32_t high = 1; high < n; high++) {
+				struct hd_elastic_plan two = {.fails = HD_ELASTIC_FAILS_WAY};
+				uint32_t looks;
+
+				looks = hd_elastic_stairs(policy_desk, n, high, 0, &two);
+				assert_in_range(looks, 1, HD_ELASTIC_LOOKS_MAX);
+				stopped += looks == HD_ELASTIC_LOOKS_MAX;
+				if (two.fails != HD_ELASTIC_FAILS_NONE)
+					continue;
+				assert_true(two.error <= policy_task.epsilon * (1 + 1e-9));
+				assert_true(two.seconds <= policy_task.deadline_s * (1 + 1e-9));
+			}
+		if (hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_ONE_BID, &one) == 0) {
+			struct hd_elastic_plan two;
+
+			assert_int_equal(
+				hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_TWO_BID, &two), 0
+			);
+			assert_true(two.cost <= one.cost * (1 + 1e-9));
+			cheaper += two.cost < one.cost;
+		}
+		hd_elastic_price_fini(&stairs);
+	}
+	assert_true(stopped > 0 && cheaper > 0);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_closed_in_time),
 		cmocka_unit_test(test_stairs_exhaustive),
+		cmocka_unit_test(test_stairs_of_many),
 	};
 
 	return cmocka_run_group_tests(tests, policy_begin, policy_end);
