@@ -18,12 +18,56 @@ static double seconds(const struct hd_controller *c) {
 	return (double)c->now * 1e-9;
 }
 
-void ctl_elastic_count(const struct hd_controller *c, struct ctl_job *job) {
-	if (!job->elastic)
+/* What the workers have reported so far is an observation. */
+static void take_reports(const struct hd_controller *c, struct ctl_elastic *elastic) {
+	const struct ctl_step_reports *r = &elastic->reports;
+	/* Who came later counts from 1, and these may all be such. */
+	const uint64_t newest = r->step > elastic->newest ? r->step : elastic->newest;
+	const struct hd_elastic_observation o = {
+		.step = newest,
+		.loss = r->loss_sum / (double)r->samples,
+		.samples = r->samples,
+		.workers = elastic->owner.workers,
+		.price = elastic->owner.price,
+		.step_s = r->timed ? r->step_s / r->timed : 0,
+		.comm_share = -1,
+	};
+
+	elastic->newest = newest;
+	if (hd_elastic_observe(&elastic->owner, seconds(c), &o) < 0) {
+		elastic->refused++;
+		(void)snprintf(
+			elastic->refusal,
+			sizeof elastic->refusal,
+			"step %llu: the sum of the losses is not finite",
+			(unsigned long long)r->step
+		);
+	}
+	elastic->reports = (struct ctl_step_reports){0};
+}
+
+void ctl_elastic_count(struct hd_controller *c, struct ctl_job *job) {
+	struct ctl_elastic *elastic = job->elastic;
+
+	if (!elastic)
 		return;
-	hd_elastic_count(&job->elastic->owner, seconds(c), job->roster.count);
-	if (job->roster.count == 0)
-		job->elastic->newest = 0;
+	/* None of them comes any more that could make them more. */
+	if (job->roster.count == 0 && elastic->reports.count > 0)
+		take_reports(c, elastic);
+	hd_elastic_count(&elastic->owner, seconds(c), job->roster.count);
+	if (job->roster.count > 0)
+		return;
+	elastic->newest = 0;
+	ctl_kept_changed(c);
+}
+
+void ctl_elastic_enters(struct ctl_job *job, uint16_t rank) {
+	const struct ctl_node *node = job->workers[rank];
+
+	/* The first to come tells whether they are the last ones again, whom a cut had taken away. */
+	if (job->elastic && job->roster.count == 0
+	    && job->boot[rank] == hd_session_peer_boot(node->session))
+		hd_elastic_back(&job->elastic->owner);
 }
 
 void ctl_elastic_shape(const struct ctl_job *job, struct hd_roster *roster) {
@@ -193,31 +237,7 @@ int ctl_elastic_price(
 /* --- what workers report --- */
 
 static void observe(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
-	struct ctl_elastic *elastic = job->elastic;
-	const struct ctl_step_reports *r = &elastic->reports;
-	/* Who came later counts from 1, and these may all be such. */
-	const uint64_t newest = r->step > elastic->newest ? r->step : elastic->newest;
-	const struct hd_elastic_observation o = {
-		.step = newest,
-		.loss = r->loss_sum / (double)r->samples,
-		.samples = r->samples,
-		.workers = job->roster.count,
-		.price = elastic->owner.price,
-		.step_s = r->timed ? r->step_s / r->timed : 0,
-		.comm_share = -1,
-	};
-
-	elastic->newest = newest;
-	if (hd_elastic_observe(&elastic->owner, seconds(c), &o) < 0) {
-		elastic->refused++;
-		(void)snprintf(
-			elastic->refusal,
-			sizeof elastic->refusal,
-			"step %llu: the sum of the losses is not finite",
-			(unsigned long long)r->step
-		);
-	}
-	elastic->reports = (struct ctl_step_reports){0};
+	take_reports(c, job->elastic);
 	decide(c, job, sink);
 }
 

@@ -72,7 +72,9 @@ void ctl_observe(
 	struct hd_sink *sink
 );
 /* Another number of workers takes part. */
-void ctl_elastic_count(const struct hd_controller *c, struct ctl_job *job);
+void ctl_elastic_count(struct hd_controller *c, struct ctl_job *job);
+/* The worker of this rank is about to be one of the roster: job->boot has its former life, if there was one. */
+void ctl_elastic_enters(struct ctl_job *job, uint16_t rank);
 /* Sets what goes with the ranks; without a policy that is nothing. */
 void ctl_elastic_shape(const struct ctl_job *job, struct hd_roster *roster);
 /* Workers above the target are told to leave: those with the highest ranks. */

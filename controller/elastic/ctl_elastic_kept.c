@@ -3,7 +3,7 @@
  * The owner of a job's worker count, for the controller's next life: in the job's object (ctl_kept.c)
  *
  *   "elastic": {"words": "policy=budget n=4 worker_s=3600", "target": 4, "reason": "...", "step": 812,
- *               "ran_s": 100.5, "worker_s": 402, "money": 0.1, "price": 0.36}
+ *               "steps": 1912, "steps_before": 1100, "ran_s": 100.5, "worker_s": 402, "money": 0.1, "price": 0.36}
  *
  * A policy's own state is not kept: it learns anew, and the target stays until it has another.
  */
@@ -12,6 +12,7 @@
 #include "hd_text.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,10 @@ json_t *ctl_elastic_out(const struct ctl_job *job) {
 	(void)json_object_set_new(object, "target", json_integer(owner->target));
 	(void)json_object_set_new(object, "reason", json_string(reason));
 	(void)json_object_set_new(object, "step", json_integer((json_int_t)owner->account.step));
+	(void)json_object_set_new(object, "steps", json_integer((json_int_t)owner->account.steps));
+	(void)json_object_set_new(
+		object, "steps_before", json_integer((json_int_t)owner->account.steps_before)
+	);
 	(void)json_object_set_new(object, "ran_s", json_real(owner->account.ran_s));
 	(void)json_object_set_new(object, "worker_s", json_real(owner->account.worker_s));
 	(void)json_object_set_new(object, "money", json_real(owner->account.money));
@@ -41,7 +46,7 @@ json_t *ctl_elastic_out(const struct ctl_job *job) {
 
 struct kept {
 	const char *words, *reason;
-	double target, step, ran_s, worker_s, money, price;
+	double target, step, steps, steps_before, ran_s, worker_s, money, price;
 };
 
 static int
@@ -58,12 +63,25 @@ take_text(const struct hd_json_object *in, const char *key, size_t most, const c
 }
 
 static int take(const struct hd_json_object *in, struct kept *kept) {
-	static const char *const keys[] = {
-		"words", "target", "reason", "step", "ran_s", "worker_s", "money", "price", NULL};
+	static const char *const keys[]
+		= {"words",
+		   "target",
+		   "reason",
+		   "step",
+		   "steps",
+		   "steps_before",
+		   "ran_s",
+		   "worker_s",
+		   "money",
+		   "price",
+		   NULL};
 	const struct hd_json_range amount = {.most = 1e18};
+	const struct hd_json_range count = {.most = (double)HD_ELASTIC_STEPS_MAX, .whole = true};
 	const struct hd_json_wanted numbers[] = {
 		{"target", {.most = HD_WORKERS_MAX, .whole = true}, &kept->target},
-		{"step", {.most = 1e15, .whole = true}, &kept->step},
+		{"step", count, &kept->step},
+		{"steps", count, &kept->steps},
+		{"steps_before", count, &kept->steps_before},
 		{"ran_s", amount, &kept->ran_s},
 		{"worker_s", amount, &kept->worker_s},
 		{"money", amount, &kept->money},
@@ -97,6 +115,9 @@ build(const struct hd_json_object *in, const struct kept *kept, struct hd_elasti
 			.worker_s = kept->worker_s,
 			.money = kept->money,
 			.step = (uint64_t)kept->step,
+			/* An older controller has kept no other. */
+			.steps = (uint64_t)fmax(kept->steps, kept->step),
+			.steps_before = (uint64_t)kept->steps_before,
 		},
 		kept->price
 	);

@@ -15,6 +15,8 @@
 #include <string.h>
 
 void ctl_roster_set(struct hd_controller *c, struct ctl_job *job, uint16_t rank, bool there) {
+	if (there)
+		ctl_elastic_enters(job, rank);
 	(void)hd_roster_set(&job->roster, rank, there);
 	ctl_elastic_count(c, job);
 	ctl_roster_due(c, job);

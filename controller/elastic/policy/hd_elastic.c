@@ -459,38 +459,6 @@ void hd_elastic_say(struct hd_elastic_decision *out, uint32_t target, const char
 	va_end(args);
 }
 
-void hd_elastic_count(struct hd_elastic *e, double now, uint32_t workers) {
-	double passed = e->last >= 0 && now > e->last ? now - e->last : 0;
-
-	e->account.ran_s += passed;
-	e->account.worker_s += passed * e->workers;
-	if (e->price > 0)
-		e->account.money += passed * e->workers * e->price / 3600;
-	if (e->last < now)
-		e->last = now;
-	e->workers = workers;
-}
-
-int hd_elastic_price(struct hd_elastic *e, double now, double price) {
-	if (!isfinite(price) || price < 0)
-		return -EINVAL;
-	hd_elastic_count(e, now, e->workers);
-	e->price = price;
-	return 0;
-}
-
-int hd_elastic_observe(struct hd_elastic *e, double now, const struct hd_elastic_observation *o) {
-	if (!isfinite(o->loss) || o->samples == 0 || o->workers > HD_WORKERS_MAX || o->step == 0
-	    || isnan(o->price) || isnan(o->step_s))
-		return -EINVAL;
-	hd_elastic_count(e, now, o->workers);
-	e->seen = *o;
-	e->account.step = o->step;
-	if (e->policy && e->policy->observe)
-		e->policy->observe(e, o);
-	return 0;
-}
-
 static uint32_t within(const struct hd_elastic *e, uint32_t target) {
 	const struct hd_elastic_common *c = &e->common;
 

@@ -24,6 +24,7 @@
 
 #define HD_ELASTIC_WORDS_BYTES 512 /* of what set() takes, and text() gives: a COMMAND's value */
 #define HD_ELASTIC_REASON_BYTES 192
+#define HD_ELASTIC_STEPS_MAX UINT64_C(1000000000000000) /* whole in a double */
 #define HD_ELASTIC_KEYS_MAX 16 /* of one policy */
 #define HD_ELASTIC_TEXT_BYTES 128 /* of a value that is not a number */
 #define HD_ELASTIC_STATE_BYTES 16384 /* of a policy */
@@ -44,7 +45,7 @@ struct hd_elastic_common {
 	uint32_t n_min, n_max; /* the target's limits */
 	double base; /* workers that the job's rate was chosen for; 0: the first target */
 	enum hd_elastic_rate_rule
-		scale; /* FIXED: the job's; LINEAR: workers / base; else by the steps, from 1 */
+		scale; /* FIXED: the job's; LINEAR: workers / base; else by account.steps, from 1 */
 	double scale_max; /* of that */
 	uint32_t scale_every; /* steps */
 	double scale_factor, scale_to; /* of GROWING; of TO */
@@ -60,6 +61,8 @@ struct hd_elastic_account {
 	double worker_s; /* the integral of workers over time */
 	double money; /* of workers x price */
 	uint64_t step; /* the newest that was observed */
+	uint64_t steps; /* of the job, whoever made them; <= HD_ELASTIC_STEPS_MAX */
+	uint64_t steps_before; /* of these: before its workers, who count from 1, came */
 };
 
 struct hd_elastic;
@@ -105,6 +108,7 @@ struct hd_elastic {
 	struct hd_elastic_account account;
 	double last; /* time of the newest word; < 0: none */
 	uint32_t workers; /* since then */
+	uint64_t former; /* account.steps_before of the workers before these */
 	double price; /* < 0: not known */
 	struct hd_elastic_observation seen; /* the newest; step 0: none */
 	_Alignas(16) unsigned char state[HD_ELASTIC_STATE_BYTES];
@@ -152,8 +156,12 @@ void hd_elastic_resume(
 /* The words that set() would take for this, without what is at its fallback. Returns the bytes. */
 size_t hd_elastic_words(const struct hd_elastic *e, char *words, size_t bytes);
 
-/* Time has passed with as many workers as were said last; from now on there are `workers`. */
+/* --- hd_elastic_account.c --- */
+/* Time has passed with as many workers as were said last; from now on there are `workers`. Those that come after there
+ * were none are others, unless hd_elastic_back() says so. */
 void hd_elastic_count(struct hd_elastic *e, double now, uint32_t workers);
+/* There are no workers, and those that were the last come back: they go on counting their steps. */
+void hd_elastic_back(struct hd_elastic *e);
 /* The price of a worker for an hour from now on. -EINVAL: not finite, or < 0. */
 int hd_elastic_price(struct hd_elastic *e, double now, double price);
 /* A step. -EINVAL (a loss that is not finite, no samples, step 0, more than HD_WORKERS_MAX workers): *e as it was. */
@@ -162,6 +170,7 @@ int hd_elastic_observe(
 	double now,
 	const struct hd_elastic_observation *observation
 );
+/* --- hd_elastic.c --- */
 /* The target, in n_min..n_max, never below 1; e->reason says why. 0: no policy. *changed: it is another than before. */
 uint32_t hd_elastic_decide(struct hd_elastic *e, double now, bool *changed);
 /* What goes with so many workers: min(workers, target) of them count. */

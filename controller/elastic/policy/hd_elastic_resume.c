@@ -16,6 +16,7 @@ void hd_elastic_resume(
 	e->target = target;
 	hd_text_copy(e->reason, sizeof e->reason, reason);
 	e->account = *account;
+	e->former = account->steps_before;
 	e->price = price;
 	e->workers = 0;
 	e->last = -1;

@@ -38,7 +38,7 @@ static uint32_t share_of(double factor, uint32_t workers, uint32_t most) {
 static double scale_of(const struct hd_elastic *e, uint32_t workers) {
 	const struct hd_elastic_common *c = &e->common;
 	const bool to = c->scale == HD_ELASTIC_RATE_TO;
-	const uint64_t step = e->account.step + 1;
+	const uint64_t step = e->account.steps + 1;
 	const struct hd_elastic_rate rate = {
 		.rule = c->scale,
 		.first = to ? 1 - c->scale_to : 1,

@@ -297,11 +297,23 @@ static void test_growth(void **state) {
 	net_close(&s.net);
 }
 
+/* The controller ends, and a new one knows what it has kept. */
+static void next_life(struct stage *s) {
+	struct net_config again = net_plain;
+	char error[256], *kept = s->net.kept;
+
+	s->net.kept = NULL;
+	again.epoch = 2;
+	net_restart(&s->net, &again);
+	assert_int_equal(hd_controller_restore(s->net.controller, kept, error, sizeof error), 0);
+	free(kept);
+	net_run(&s->net, 400 * HD_MS);
+	say(s->server, net_register_server(s->server));
+}
+
 /* What is used counts by the workers that there are; and goes on counting in the next life. */
 static void test_next_life(void **state) {
-	struct net_config again = net_plain;
 	struct hd_msg_roster said;
-	char error[256], *kept;
 	struct stage s;
 	double used;
 
@@ -314,20 +326,13 @@ static void test_next_life(void **state) {
 	assert_float_equal(elastic_of(&s)->owner.account.money, used * 0.36 / 3600, 1e-3);
 	report_all(&s, 7, 1);
 	command(&s, "set", "tau=2"); /* whatever was kept before */
-	kept = s.net.kept;
-	s.net.kept = NULL;
-	again.epoch = 2;
-	net_restart(&s.net, &again);
-	assert_int_equal(hd_controller_restore(s.net.controller, kept, error, sizeof error), 0);
-	free(kept);
+	next_life(&s);
 	assert_int_equal(elastic_of(&s)->owner.account.step, 7);
 	assert_float_equal(elastic_of(&s)->owner.account.worker_s, used, 0.5);
 	assert_float_equal(elastic_of(&s)->owner.price, 0.36, 0);
 	assert_int_equal(elastic_of(&s)->owner.target, 4);
-	net_run(&s.net, 400 * HD_MS);
 	for (uint16_t w = 0; w < WORKERS; w++)
 		say(s.worker[w], net_register_worker(s.worker[w], TAU, 1));
-	say(s.server, net_register_server(s.server));
 	net_run(&s.net, HD_SECOND);
 	said = agreed(&s, 0xf);
 	assert_int_equal(hd_version_incarnation(said.change), 2);
@@ -344,6 +349,14 @@ static void test_next_life(void **state) {
 	net_close(&s.net);
 }
 
+/* All take part, and have heard of this scale. */
+static uint64_t scaled(struct stage *s, float scale) {
+	net_run(&s->net, 50 * HD_MS);
+	assert_float_equal(agreed(s, 0xf).scale, scale, 0);
+	assert_int_equal(agreed(s, 0xf).target, WORKERS);
+	return agreed(s, 0xf).change;
+}
+
 /* The scale falls with the reported steps: each fall is a change that all hear, the server too. */
 static void test_scale_falls(void **state) {
 	uint64_t before;
@@ -351,22 +364,72 @@ static void test_scale_falls(void **state) {
 
 	stage_open(&s);
 	set(&s, "policy=manual n=4 scale=falling scale_every=10");
-	net_run(&s.net, 50 * HD_MS);
-	assert_float_equal(agreed(&s, 0xf).scale, 1, 0);
-	before = agreed(&s, 0xf).change;
+	before = scaled(&s, 1);
 	report_all(&s, 8, 2);
-	net_run(&s.net, 50 * HD_MS);
-	assert_true(
-		agreed(&s, 0xf).change == before
-	); /* the ninth step comes: nothing new to say */
+	assert_true(scaled(&s, 1) == before); /* the ninth step comes: nothing new to say */
 	report_all(&s, 9, 2);
-	net_run(&s.net, 50 * HD_MS);
-	assert_float_equal(agreed(&s, 0xf).scale, 0.5, 0);
-	assert_true(agreed(&s, 0xf).change > before);
+	assert_true(scaled(&s, 0.5f) > before);
 	report_all(&s, 29, 2);
-	net_run(&s.net, 50 * HD_MS);
-	assert_float_equal(agreed(&s, 0xf).scale, 0.25, 0);
-	assert_int_equal(agreed(&s, 0xf).target, 4);
+	(void)scaled(&s, 0.25f);
+	net_close(&s.net);
+}
+
+/* Of new processes, or of those that were cut off. */
+static void come(struct stage *s, bool anew) {
+	for (uint16_t w = 0; w < WORKERS; w++) {
+		s->worker[w]->cut = false;
+		if (anew)
+			peer_restart(s->worker[w]);
+	}
+	net_run(&s->net, 5 * HD_SECOND);
+	for (uint16_t w = 0; w < WORKERS; w++)
+		say(s->worker[w], net_register_worker(s->worker[w], TAU, 1));
+	net_run(&s->net, HD_SECOND);
+}
+
+/* All workers go, and others come, who count their steps from 1: the factor goes on. In the next life, too. */
+static void test_scale_goes_on(void **state) {
+	for (int restarts = 0; restarts < 2; restarts++) {
+		struct stage s;
+
+		stage_open(&s);
+		set(&s, "policy=manual n=4 scale=falling scale_every=10");
+		report_all(&s, 28, 2);
+		/* The step that three of them have reported counts, though the fourth does not come to it. */
+		for (uint16_t w = 0; w < 3; w++)
+			say(s.worker[w], report(&s, w, 29, 2));
+		for (uint16_t w = 0; w < WORKERS; w++)
+			leave(&s, w);
+		net_run(&s.net, 50 * HD_MS);
+		assert_int_equal(job_of(&s)->roster.count, 0);
+		if (restarts)
+			next_life(&s);
+		come(&s, true);
+		(void)scaled(&s, 0.25f);
+		report_all(&s, 1, 2);
+		(void)scaled(&s, 0.25f);
+		report_all(&s, 10, 2);
+		(void)scaled(&s, 0.2f);
+		assert_int_equal(elastic_of(&s)->owner.account.step, 10);
+		net_close(&s.net);
+	}
+}
+
+/* The controller is cut off from all of them for longer than their leases: they are the same, and count on. */
+static void test_scale_after_a_cut(void **state) {
+	struct stage s;
+
+	stage_open(&s);
+	set(&s, "policy=manual n=4 scale=falling scale_every=10");
+	report_all(&s, 29, 2);
+	for (uint16_t w = 0; w < WORKERS; w++)
+		s.worker[w]->cut = true;
+	net_run(&s.net, 5 * HD_SECOND);
+	assert_int_equal(job_of(&s)->roster.count, 0);
+	come(&s, false);
+	report_all(&s, 38, 2);
+	assert_int_equal(elastic_of(&s)->owner.account.steps, 38);
+	(void)scaled(&s, 0.25f);
 	net_close(&s.net);
 }
 
@@ -375,6 +438,8 @@ int main(void) {
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_manual),
 		cmocka_unit_test(test_scale_falls),
+		cmocka_unit_test(test_scale_goes_on),
+		cmocka_unit_test(test_scale_after_a_cut),
 		cmocka_unit_test(test_counts_who_leaves),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_growth),

@@ -273,59 +273,6 @@ static void test_shape(void **state) {
 	assert_float_equal(hd_elastic_shape(&e, &sync, 16).scale, 2, 0);
 }
 
-/* The scale of the step that comes after so many. */
-static double scale_after(struct hd_elastic *e, uint64_t steps) {
-	const struct hd_elastic_job sync = {.counts = true};
-	const struct hd_elastic_observation o = {.step = steps, .samples = 1, .workers = 8};
-
-	assert_int_equal(hd_elastic_observe(e, 1, &o), 0);
-	return hd_elastic_shape(e, &sync, 8).scale;
-}
-
-/* The paper's step sizes, as factors on a rate: of 0.03 that grows to 0.18, of 0.18 that falls, to 0.03 or on. */
-static void test_scale_by_steps(void **state) {
-	static const struct {
-		const char *words;
-		double rate, first, at_1000, at_5000;
-	} rules[] = {
-		{"scale=growing scale_max=6", 0.03, 0.03, 0.036, 0.0746496},
-		{"scale=falling", 0.18, 0.18, 0.09, 0.03},
-		{"scale=falling-to scale_to=0.16666666667", 0.18, 0.18, 0.105, 0.055},
-		{"scale=falling scale_every=500", 0.18, 0.18, 0.06, 0.18 / 11},
-		{"scale=growing scale_factor=2 scale_max=6", 0.03, 0.03, 0.06, 0.18},
-	};
-	char words[HD_ELASTIC_WORDS_BYTES + 1], again[HD_ELASTIC_WORDS_BYTES + 1];
-	struct hd_elastic e, next;
-
-	for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-		hd_elastic_init(&e);
-		(void)snprintf(words, sizeof words, "policy=manual n=8 %s", rules[i].words);
-		assert_int_equal(set(&e, 0, 8, words), 0);
-		decide(&e, 0);
-		assert_float_equal(scale_after(&e, 1) * rules[i].rate, rules[i].first, 1e-7);
-		assert_float_equal(
-			scale_after(&e, 998) * rules[i].rate, i == 3 ? 0.09 : rules[i].first, 1e-7
-		);
-		assert_float_equal(scale_after(&e, 999) * rules[i].rate, rules[i].at_1000, 1e-7);
-		assert_float_equal(scale_after(&e, 4999) * rules[i].rate, rules[i].at_5000, 1e-7);
-		/* Never 0, which would be the job's own. */
-		assert_true(scale_after(&e, UINT64_MAX - 1) > 0);
-		/* A later life goes on where this one was. */
-		assert_true(hd_elastic_words(&e, again, sizeof again) > 0);
-		hd_elastic_init(&next);
-		assert_int_equal(set(&next, 0, 8, again), 0);
-		hd_elastic_resume(&next, e.target, e.reason, &e.account, -1);
-		const struct hd_elastic_job sync = {.counts = true};
-		assert_float_equal(
-			hd_elastic_shape(&next, &sync, 8).scale,
-			hd_elastic_shape(&e, &sync, 8).scale,
-			0
-		);
-	}
-	assert_int_equal(set(&e, 0, 8, "scale=none"), 0);
-	assert_float_equal(scale_after(&e, 5), 0, 0);
-}
-
 /* A flat loss: one worker less each time, as the loss stays what it would have been. */
 static void test_scalein(void **state) {
 	struct hd_elastic e;
@@ -396,7 +343,6 @@ int main(void) {
 		cmocka_unit_test(test_scalein),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_shape),
-		cmocka_unit_test(test_scale_by_steps),
 		cmocka_unit_test(test_table),
 	};
 
