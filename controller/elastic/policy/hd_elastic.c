@@ -333,6 +333,84 @@ void hd_elastic_init(struct hd_elastic *e) {
 	e->changed_at = e->last = e->price = -1;
 }
 
+/* What is said, and how many bytes that is, also beyond what there is room for. */
+struct saying {
+	char *words;
+	size_t bytes, used;
+};
+
+static void put_word(struct saying *s, const char *name, const char *value) {
+	const size_t at = s->used < s->bytes ? s->used : s->bytes - 1;
+	const int more = snprintf(
+		s->words + at, s->bytes - at, "%s%s=%s", s->used ? " " : "", name, value
+	);
+
+	s->used += more > 0 ? (size_t)more : 0;
+}
+
+static void put_value(struct saying *s, const char *name, double value) {
+	char text[32];
+
+	(void)snprintf(text, sizeof text, "%.10g", value);
+	put_word(s, name, text);
+}
+
+size_t hd_elastic_words(const struct hd_elastic *e, char *words, size_t bytes) {
+	struct saying said = {words, bytes, 0};
+	double common[KEY_COUNT];
+
+	words[0] = '\0';
+	if (!e->policy)
+		return 0;
+	put_word(&said, "policy", e->policy->name);
+	for (size_t i = 0; e->policy->keys[i].name; i++) {
+		const struct hd_elastic_key *key = &e->policy->keys[i];
+
+		if (!(e->given >> i & 1))
+			continue;
+		if (key->text)
+			put_word(&said, key->name, e->text[i]);
+		else
+			put_value(&said, key->name, e->value[i]);
+	}
+	common_out(e, common);
+	for (size_t i = 0; i < KEY_COUNT; i++) {
+		if (!(e->common_given >> i & 1))
+			continue;
+		if (i == KEY_SCALE)
+			put_word(&said, "scale", hd_elastic_scale_name(e->common.scale));
+		else
+			put_value(&said, common_keys[i].name, common[i]);
+	}
+	return said.used;
+}
+
+/* All that was said, with what was said before, is what a later life is told. */
+static int check_length(struct taking *t) {
+	const struct hd_elastic_common common = t->next.common;
+	const uint32_t given = t->next.common_given;
+	char words[HD_ELASTIC_WORDS_BYTES + 1];
+	size_t bytes;
+
+	/* The first decision says base, of at most so many. */
+	if (!(common.base > 0)) {
+		t->next.common.base = MOST;
+		t->next.common_given |= UINT32_C(1) << KEY_BASE;
+	}
+	bytes = hd_elastic_words(&t->next, words, sizeof words);
+	t->next.common = common;
+	t->next.common_given = given;
+	if (bytes > HD_ELASTIC_WORDS_BYTES)
+		return wrong(
+			t,
+			"words: %zu bytes with all that was said before, more than %d "
+			"(HD_ELASTIC_WORDS_BYTES)",
+			bytes,
+			HD_ELASTIC_WORDS_BYTES
+		);
+	return 0;
+}
+
 static int check_whole(struct taking *t) {
 	struct hd_elastic *e = &t->next;
 	const struct hd_elastic_key *keys = e->policy->keys;
@@ -348,7 +426,7 @@ static int check_whole(struct taking *t) {
 			);
 	if (e->common.n_min > e->common.n_max)
 		return wrong(t, "n_min: %u, above n_max, %u", e->common.n_min, e->common.n_max);
-	return 0;
+	return check_length(t);
 }
 
 int hd_elastic_set(
@@ -379,52 +457,6 @@ int hd_elastic_set(
 		return -EINVAL;
 	*e = t.next;
 	return 0;
-}
-
-static size_t
-put_word(char *words, size_t bytes, size_t used, const char *name, const char *value) {
-	int more = snprintf(words + used, bytes - used, "%s%s=%s", used ? " " : "", name, value);
-
-	return more < 0 || used + (size_t)more >= bytes ? used : used + (size_t)more;
-}
-
-static size_t put_value(char *words, size_t bytes, size_t used, const char *name, double value) {
-	char text[32];
-
-	(void)snprintf(text, sizeof text, "%.10g", value);
-	return put_word(words, bytes, used, name, text);
-}
-
-size_t hd_elastic_words(const struct hd_elastic *e, char *words, size_t bytes) {
-	double common[KEY_COUNT];
-	size_t used;
-
-	words[0] = '\0';
-	if (!e->policy)
-		return 0;
-	used = put_word(words, bytes, 0, "policy", e->policy->name);
-	for (size_t i = 0; e->policy->keys[i].name; i++) {
-		const struct hd_elastic_key *key = &e->policy->keys[i];
-
-		if (!(e->given >> i & 1))
-			continue;
-		used = key->text ? put_word(words, bytes, used, key->name, e->text[i]) :
-				   put_value(words, bytes, used, key->name, e->value[i]);
-	}
-	common_out(e, common);
-	for (size_t i = 0; i < KEY_COUNT; i++)
-		if (e->common_given >> i & 1)
-			used = i == KEY_SCALE ?
-				put_word(
-					words,
-					bytes,
-					used,
-					"scale",
-					hd_elastic_scale_name(e->common.scale)
-				) :
-				put_value(words, bytes, used, common_keys[i].name, common[i]);
-	words[used] = '\0';
-	return used;
 }
 
 /* --- values --- */

@@ -135,7 +135,7 @@ void hd_elastic_init(struct hd_elastic *e);
  * policy= the policy stays, and the keys that are named change. A changed policy begins anew but for what was
  * spent by the job (account). `now` in s; `workers`: how many there are.
  * Returns 0; -EINVAL (unknown policy or key, a value out of its limits, a missing one, n_min above n_max, less than one
- * worker) with what is wrong in `error`, and *e as it was.
+ * worker, more than hd_elastic_words() has room for) with what is wrong in `error`, and *e as it was.
  */
 int hd_elastic_set(
 	struct hd_elastic *e,
@@ -153,7 +153,8 @@ void hd_elastic_resume(
 	const struct hd_elastic_account *account,
 	double price
 );
-/* The words that set() would take for this, without what is at its fallback. Returns the bytes. */
+/* The words that set() would take for this, without what is at its fallback. Returns the bytes that there are, also of
+ * what has no room; they are at most HD_ELASTIC_WORDS_BYTES. */
 size_t hd_elastic_words(const struct hd_elastic *e, char *words, size_t bytes);
 
 /* --- hd_elastic_account.c --- */

@@ -158,6 +158,48 @@ static void test_words(void **state) {
 	assert_string_equal(text, "policy=fixed n=3 notice=9");
 }
 
+/* All that was said is what a later life takes, and base with it: what has no room is refused, and nothing changes. */
+static void test_words_have_room(void **state) {
+	static const char more[]
+		= "scale=growing scale_max=6.123456789 scale_every=123456 scale_factor=1.123456789 "
+		  "scale_to=0.123456789 sync=0.123456789 tau=1.123456789 notice=1.123456789 "
+		  "interval=1.123456789";
+	char words[HD_ELASTIC_WORDS_BYTES + 1];
+	struct hd_elastic e, before;
+	int taken = 0;
+
+	for (int zeros = 1; zeros <= 54; zeros++) {
+		hd_elastic_init(&e);
+		(void)snprintf(
+			words,
+			sizeof words,
+			"policy=dynamic a=2.3 b=0.02 beta=0.995 epsilon=0.8 deadline=2000 "
+			"step_s=1:0.9%056d,2:0.8%056d price=uniform:0.2%0*d:0.9%058d n_max=64",
+			0,
+			0,
+			zeros,
+			0,
+			0
+		);
+		assert_int_equal(set(&e, 0, 3, words), 0);
+		memcpy(&before, &e, sizeof e);
+		if (strlen(words) + strlen(more) + strlen("  base=4096") > HD_ELASTIC_WORDS_BYTES) {
+			assert_int_equal(set(&e, 0, 3, more), -EINVAL);
+			assert_non_null(strstr(error, "more than 512 (HD_ELASTIC_WORDS_BYTES)"));
+			assert_memory_equal(&before, &e, sizeof e);
+			continue;
+		}
+		taken++;
+		assert_int_equal(set(&e, 0, 3, more), 0);
+		(void)decide(&e, 0);
+		assert_true(hd_elastic_words(&e, words, sizeof words) == strlen(words));
+		hd_elastic_init(&before);
+		assert_int_equal(set(&before, 0, 3, words), 0);
+		assert_memory_equal(&before.common, &e.common, sizeof e.common);
+	}
+	assert_true(taken > 0 && taken < 54);
+}
+
 /* n_j = n_1 eta^(j-1): V8's schedule, n_1 = 2, eta = 1.002, up to 8. */
 static void test_growth(void **state) {
 	struct hd_elastic e;
@@ -338,6 +380,7 @@ int main(void) {
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_observations),
 		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_words_have_room),
 		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_scalein),
