@@ -81,6 +81,7 @@
 #define HD_POLL_SCRAPE_US 10000000 /* the same, while metrics are scraped, */
 #define HD_SCRAPE_HOLD_US 120000000 /* for so long after a scrape */
 #define HD_STATS_ROWS_MAX 65536 /* of the counters, gathered once, all groups together */
+#define HD_STATS_HISTOGRAMS_MAX 1024 /* gathered with them */
 
 /* --- network and plan --------------------------------------------------------------------- */
 #define HD_HOSTS_MAX 16384 /* hosts and switches of a topology */

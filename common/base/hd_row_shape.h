@@ -17,6 +17,12 @@
 
 #include "hd_stats.h"
 
+/* A histogram with the bounds of its buckets. */
+struct hd_row_histogram {
+	const struct hd_scale *scale;
+	const struct hd_histogram *histogram;
+};
+
 /* A value with the stat that it is of: whole or real. */
 struct hd_row_number {
 	const struct hd_stat *stat;
@@ -37,7 +43,8 @@ enum hd_row_type {
 	HD_ROW_BOOL,
 	HD_ROW_TRUE, /* a bool that is never false */
 	HD_ROW_VERSION, /* as text, INCARNATION.COUNT */
-	HD_ROW_ADDRESS /* as text, ADDR:PORT */
+	HD_ROW_ADDRESS, /* as text, ADDR:PORT */
+	HD_ROW_BUCKETS /* a list of {"le", "count"}, cumulative as in OpenMetrics; le in the shell's unit, null: no bound */
 };
 #define HD_ROW_NONE UINT64_MAX
 
@@ -54,6 +61,7 @@ typedef bool hd_row_BOOL;
 typedef bool hd_row_TRUE;
 typedef hd_version hd_row_VERSION;
 typedef struct hd_addr hd_row_ADDRESS;
+typedef struct hd_row_histogram hd_row_BUCKETS;
 
 struct hd_row_field {
 	const char *name;

@@ -136,6 +136,22 @@ static void put_number(struct hd_out *out, const struct hd_row_number *number) {
 	put_stat(out, number->stat, number->value);
 }
 
+static void put_buckets(struct hd_out *out, const struct hd_row_histogram *row) {
+	const struct hd_scale *scale = row->scale;
+
+	for (uint8_t i = 0; i <= scale->count; i++) {
+		hd_out_text(out, i > 0 ? ",{\"le\":" : "[{\"le\":");
+		if (i < scale->count)
+			hd_out_milli(out, (double)scale->bounds[i].most * scale->shell_size);
+		else
+			hd_out_text(out, "null");
+		hd_out_text(out, ",\"count\":");
+		put_count(out, hd_histogram_count_to(row->histogram, i));
+		hd_out_char(out, '}');
+	}
+	hd_out_char(out, ']');
+}
+
 static void put_value(struct hd_out *out, uint16_t type, const void *at) {
 	switch ((enum hd_row_type)type) {
 	case HD_ROW_TEXT:
@@ -173,6 +189,9 @@ static void put_value(struct hd_out *out, uint16_t type, const void *at) {
 		break;
 	case HD_ROW_ADDRESS:
 		put_address(out, at);
+		break;
+	case HD_ROW_BUCKETS:
+		put_buckets(out, at);
 		break;
 	}
 }

@@ -6,8 +6,9 @@
  * A filter is words apart by spaces, all of which must hold: `from=N`; `field=value`; or a word that
  * some text of the row contains. A document is one message; the next page is asked for with from=m.
  *
- * Rows are flat objects, written straight into the page, and taken back when the filter does not hold: a
- * table of 10,000 rows is walked in milliseconds, and the node is held up for one page at a time.
+ * Rows are flat objects (but for the buckets of histograms), written straight into the page, and taken back when the
+ * filter does not hold: a table of 10,000 rows is walked in milliseconds, and the node is held up for one page at a
+ * time.
  */
 #ifndef HD_ROWS_H
 #define HD_ROWS_H
@@ -78,7 +79,8 @@ void hd_row_skip(struct hd_rows *rows);
 void hd_row_end(struct hd_rows *rows);
 
 /* --- hd_rows_stats.c: tables of counters. Each returns how many rows the table has. --- */
-extern const struct hd_row_shape hd_ports_shape, hd_queues_shape, hd_cores_shape, hd_counters_shape;
+extern const struct hd_row_shape hd_ports_shape, hd_queues_shape, hd_cores_shape, hd_counters_shape,
+	hd_histograms_shape;
 /* One row for each of the group of the table's shape. */
 uint64_t hd_rows_group(struct hd_rows *rows, const struct hd_stats *stats);
 /* One row for each counter of the groups without labels, called group_name; of `own` (NULL after the last)
@@ -89,5 +91,7 @@ uint64_t hd_rows_counters(
 	const struct hd_stat_group *const *own,
 	const struct hd_stat_group *listed
 );
+/* One row for each histogram. */
+uint64_t hd_rows_histograms(struct hd_rows *rows, const struct hd_stats *stats);
 
 #endif

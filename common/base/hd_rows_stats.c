@@ -3,6 +3,7 @@
 #include "hd_rows.h"
 #include "hd_stat_groups.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* clang-format off */
@@ -15,6 +16,29 @@
 /* clang-format on */
 
 HD_ROW_SHAPE(hd_counters_shape, counter_row, COUNTERS, "counters", "everything that is counted");
+
+/* clang-format off */
+#define HISTOGRAMS(F, row) \
+	F(row, histogram, TEXT, "its name") \
+	F(row, of, TEXT, "a direction, or TENANT/JOB; empty: all") \
+	F(row, unit, TEXT, "of everything up to max, and of le in the buckets") \
+	F(row, count, COUNT, "values counted") \
+	F(row, mean, REAL_OR_NULL, "of all") \
+	F(row, p50, REAL_OR_NULL, "median; quantiles are interpolated within their bucket") \
+	F(row, p90, REAL_OR_NULL, "90 % are not above") \
+	F(row, p99, REAL_OR_NULL, "99 % are not above") \
+	F(row, max, REAL_OR_NULL, "greatest") \
+	F(row, help, TEXT, "what is counted") \
+	F(row, buckets, BUCKETS, "cumulative: how many values are not above le; the last, without a bound, has all")
+/* clang-format on */
+
+HD_ROW_SHAPE(
+	hd_histograms_shape,
+	histogram_row,
+	HISTOGRAMS,
+	"histograms",
+	"how waits and delays are distributed"
+);
 
 const struct hd_row_shape hd_ports_shape = {
 	.name = "ports",
@@ -104,6 +128,59 @@ uint64_t hd_rows_counters(
 			continue;
 		for (uint16_t j = 0; j < row.group->count; j++, count++)
 			put_counter(rows, &row, j, is_own(own, row.group));
+	}
+	return count;
+}
+
+static struct histogram_row row_of(const struct hd_stats_histogram *view, const char *of) {
+	const struct hd_histogram *histogram = view->histogram;
+	const struct hd_scale *scale = view->family->scale;
+	const double size = scale->shell_size;
+
+	return (struct histogram_row){
+		.histogram = view->family->name,
+		.of = of,
+		.unit = scale->shell_unit,
+		.count = hd_histogram_count(histogram),
+		.mean = hd_histogram_mean(histogram) * size,
+		.p50 = hd_histogram_quantile(histogram, scale, 0.5) * size,
+		.p90 = hd_histogram_quantile(histogram, scale, 0.9) * size,
+		.p99 = hd_histogram_quantile(histogram, scale, 0.99) * size,
+		.max
+		= hd_histogram_count(histogram) > 0 ? (double)histogram->max * size : (double)NAN,
+		.help = view->family->help,
+		.buckets = {scale, histogram},
+	};
+}
+
+/* The values of the labels, '/' between. */
+static void put_of(const struct hd_stats_histogram *view, char *text, size_t bytes) {
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (int i = 0; i < HD_STAT_LABELS_MAX && view->family->label[i] && used < bytes; i++) {
+		int more = snprintf(
+			text + used, bytes - used, "%s%s", used > 0 ? "/" : "", view->label[i]
+		);
+
+		used += (size_t)(more > 0 ? more : 0);
+	}
+}
+
+uint64_t hd_rows_histograms(struct hd_rows *rows, const struct hd_stats *stats) {
+	const size_t count = hd_stats_histogram_count(stats);
+	char of[HD_STAT_LABELS_MAX * (HD_NAME_BYTES_MAX + 1)];
+
+	for (size_t i = 0; i < count; i++) {
+		const struct hd_stats_histogram view = hd_stats_histogram(stats, i);
+		struct histogram_row row;
+
+		if (!hd_row_begin(rows))
+			continue;
+		put_of(&view, of, sizeof of);
+		row = row_of(&view, of);
+		hd_row_put(rows, &hd_histograms_shape, &row);
+		hd_row_end(rows);
 	}
 	return count;
 }

@@ -12,11 +12,19 @@ struct row {
 	uint32_t label[HD_STAT_LABELS_MAX]; /* offset in texts */
 };
 
+struct histogram {
+	const struct hd_histogram_family *family;
+	uint32_t label[HD_STAT_LABELS_MAX]; /* as in a row */
+	struct hd_histogram value;
+};
+
 struct hd_stats {
 	struct row *rows;
 	union hd_stat_value *values;
+	struct histogram *histograms;
 	struct hd_out texts; /* label values, each with its NUL */
 	uint32_t row_count, row_capacity, value_count, value_capacity;
+	uint32_t histogram_count, histogram_capacity;
 	size_t left_out;
 };
 
@@ -30,11 +38,12 @@ void hd_stats_destroy(struct hd_stats *stats) {
 	hd_out_fini(&stats->texts);
 	free(stats->rows);
 	free(stats->values);
+	free(stats->histograms);
 	free(stats);
 }
 
 void hd_stats_clear(struct hd_stats *stats) {
-	stats->row_count = stats->value_count = 0;
+	stats->row_count = stats->value_count = stats->histogram_count = 0;
 	stats->texts.bytes = 0;
 	stats->texts.failed = false;
 	stats->left_out = 0;
@@ -54,6 +63,20 @@ static bool grow(void **array, uint32_t *capacity, uint32_t need, size_t size) {
 	*array = grown;
 	*capacity = more;
 	return true;
+}
+
+/* Where each label's value begins in the texts. False: no memory. */
+static bool keep_labels(
+	struct hd_stats *stats,
+	const char *const *names,
+	const char *const *values,
+	uint32_t offsets[HD_STAT_LABELS_MAX]
+) {
+	for (int i = 0; i < HD_STAT_LABELS_MAX && names[i]; i++) {
+		offsets[i] = (uint32_t)stats->texts.bytes;
+		hd_out_bytes(&stats->texts, values[i], strlen(values[i]) + 1);
+	}
+	return !stats->texts.failed;
 }
 
 static union hd_stat_value read_value(const struct hd_stat *stat, const void *values) {
@@ -88,11 +111,7 @@ void hd_stats_add(
 	row = &stats->rows[stats->row_count];
 	row->group = group;
 	row->value = stats->value_count;
-	for (int i = 0; i < HD_STAT_LABELS_MAX && group->label[i]; i++) {
-		row->label[i] = (uint32_t)stats->texts.bytes;
-		hd_out_bytes(&stats->texts, labels[i], strlen(labels[i]) + 1);
-	}
-	if (stats->texts.failed) {
+	if (!keep_labels(stats, group->label, labels, row->label)) {
 		stats->left_out++;
 		return;
 	}
@@ -100,6 +119,35 @@ void hd_stats_add(
 		stats->values[row->value + i] = read_value(&group->stats[i], values);
 	stats->value_count = values_need;
 	stats->row_count++;
+}
+
+void hd_stats_add_histogram(
+	struct hd_stats *stats,
+	const struct hd_histogram_family *family,
+	const char *const *labels,
+	const struct hd_histogram *value
+) {
+	uint32_t count = stats->histogram_count;
+	struct histogram *histogram;
+
+	if (count >= HD_STATS_HISTOGRAMS_MAX || stats->texts.failed
+	    || !grow(
+		    (void **)&stats->histograms,
+		    &stats->histogram_capacity,
+		    count + 1,
+		    sizeof *histogram
+	    )) {
+		stats->left_out++;
+		return;
+	}
+	histogram = &stats->histograms[count];
+	histogram->family = family;
+	histogram->value = *value;
+	if (!keep_labels(stats, family->label, labels, histogram->label)) {
+		stats->left_out++;
+		return;
+	}
+	stats->histogram_count++;
 }
 
 size_t hd_stats_count(const struct hd_stats *stats) {
@@ -116,6 +164,20 @@ struct hd_stats_row hd_stats_row(const struct hd_stats *stats, size_t index) {
 
 	for (int i = 0; i < HD_STAT_LABELS_MAX && row->group->label[i]; i++)
 		view.label[i] = stats->texts.data + row->label[i];
+	return view;
+}
+
+size_t hd_stats_histogram_count(const struct hd_stats *stats) {
+	return stats->histogram_count;
+}
+
+struct hd_stats_histogram hd_stats_histogram(const struct hd_stats *stats, size_t index) {
+	const struct histogram *histogram = &stats->histograms[index];
+	const struct hd_histogram_family *family = histogram->family;
+	struct hd_stats_histogram view = {.family = family, .histogram = &histogram->value};
+
+	for (int i = 0; i < HD_STAT_LABELS_MAX && family->label[i]; i++)
+		view.label[i] = stats->texts.data + histogram->label[i];
 	return view;
 }
 
@@ -182,25 +244,127 @@ put_meta(struct hd_out *out, const struct hd_stat_group *group, const struct hd_
 	hd_out_char(out, '\n');
 }
 
+/* le: of a bucket; NULL: none. */
+static void put_labels(
+	struct hd_out *out,
+	const char *const *names,
+	const char *const *values,
+	const char *le
+) {
+	char before = '{';
+
+	for (int i = 0; i < HD_STAT_LABELS_MAX && names[i]; i++, before = ',') {
+		hd_out_char(out, before);
+		hd_out_text(out, names[i]);
+		hd_out_text(out, "=\"");
+		put_escaped(out, values[i]);
+		hd_out_char(out, '"');
+	}
+	if (le) {
+		hd_out_char(out, before);
+		hd_out_text(out, "le=\"");
+		hd_out_text(out, le);
+		hd_out_char(out, '"');
+		before = ',';
+	}
+	hd_out_text(out, before == ',' ? "} " : " ");
+}
+
 static void put_sample(struct hd_out *out, const struct hd_stats_row *row, uint16_t index) {
 	const struct hd_stat *stat = &row->group->stats[index];
 
 	put_name(out, row->group, stat);
 	if (stat->kind == HD_STAT_COUNTER)
 		hd_out_text(out, "_total");
-	for (int i = 0; i < HD_STAT_LABELS_MAX && row->group->label[i]; i++) {
-		hd_out_char(out, i ? ',' : '{');
-		hd_out_text(out, row->group->label[i]);
-		hd_out_text(out, "=\"");
-		put_escaped(out, row->label[i]);
-		hd_out_char(out, '"');
-	}
-	hd_out_text(out, row->group->label[0] ? "} " : " ");
+	put_labels(out, row->group->label, row->label, NULL);
 	if (stat->type == HD_STAT_F64)
 		hd_out_real(out, row->value[index].f64);
 	else
 		hd_out_u64(out, row->value[index].u64);
 	hd_out_char(out, '\n');
+}
+
+/* --- histograms --- */
+
+static bool is_of_times(const struct hd_histogram_family *family) {
+	return family->scale == &hd_scale_time;
+}
+
+static void put_family_name(struct hd_out *out, const struct hd_histogram_family *family) {
+	hd_out_text(out, "heddle_");
+	hd_out_text(out, family->group);
+	hd_out_char(out, '_');
+	hd_out_text(out, family->name);
+	if (is_of_times(family)) {
+		hd_out_char(out, '_');
+		hd_out_text(out, family->scale->metric_unit);
+	}
+}
+
+static void put_family(struct hd_out *out, const struct hd_histogram_family *family) {
+	const char *unit = family->scale->metric_unit;
+
+	hd_out_text(out, "# TYPE ");
+	put_family_name(out, family);
+	hd_out_text(out, " histogram\n");
+	if (is_of_times(family)) {
+		hd_out_text(out, "# UNIT ");
+		put_family_name(out, family);
+		hd_out_char(out, ' ');
+		hd_out_text(out, unit);
+		hd_out_char(out, '\n');
+	}
+	hd_out_text(out, "# HELP ");
+	put_family_name(out, family);
+	hd_out_char(out, ' ');
+	put_escaped(out, family->help);
+	if (!is_of_times(family)) {
+		hd_out_text(out, " (");
+		hd_out_text(out, unit);
+		hd_out_char(out, ')');
+	}
+	hd_out_char(out, '\n');
+}
+
+static void put_histogram(struct hd_out *out, const struct hd_stats_histogram *view) {
+	const struct hd_histogram_family *family = view->family;
+	const struct hd_scale *scale = family->scale;
+
+	for (uint8_t i = 0; i <= scale->count; i++) {
+		put_family_name(out, family);
+		hd_out_text(out, "_bucket");
+		put_labels(
+			out,
+			family->label,
+			view->label,
+			i < scale->count ? scale->bounds[i].text : "+Inf"
+		);
+		hd_out_u64(out, hd_histogram_count_to(view->histogram, i));
+		hd_out_char(out, '\n');
+	}
+	put_family_name(out, family);
+	hd_out_text(out, "_count");
+	put_labels(out, family->label, view->label, NULL);
+	hd_out_u64(out, hd_histogram_count(view->histogram));
+	hd_out_char(out, '\n');
+	put_family_name(out, family);
+	hd_out_text(out, "_sum");
+	put_labels(out, family->label, view->label, NULL);
+	hd_out_real(out, (double)view->histogram->sum * scale->metric_size);
+	hd_out_char(out, '\n');
+}
+
+static void put_histograms(struct hd_out *out, const struct hd_stats *stats) {
+	const struct hd_histogram_family *last = NULL;
+
+	for (size_t i = 0; i < stats->histogram_count; i++) {
+		struct hd_stats_histogram view = hd_stats_histogram(stats, i);
+
+		if (view.family != last)
+			put_family(out, view.family);
+		last = view.family;
+		put_histogram(out, &view);
+	}
 }
 
 void hd_stats_openmetrics(const struct hd_stats *stats, struct hd_out *out) {
@@ -218,5 +382,6 @@ void hd_stats_openmetrics(const struct hd_stats *stats, struct hd_out *out) {
 			}
 		}
 	}
+	put_histograms(out, stats);
 	hd_out_text(out, "# EOF\n");
 }

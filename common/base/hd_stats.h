@@ -9,10 +9,14 @@
  *
  * Each component declares its group beside the struct that it counts in, and hands the struct over;
  * nobody lists a counter twice. Adding one is one line in that list. Nothing here does any I/O.
+ *
+ * Histograms (hd_histogram.h) go the same way beside the rows: a family says what the values are of. The shell and
+ * OpenMetrics have them; rte_telemetry and STATS, whose answers have limits, do not.
  */
 #ifndef HD_STATS_H
 #define HD_STATS_H
 
+#include "hd_histogram.h"
 #include "hd_out.h"
 
 enum hd_stat_kind {
@@ -57,7 +61,23 @@ struct hd_stats_row {
 	const union hd_stat_value *value; /* [group->count] */
 };
 
-/* What was gathered: at most HD_STATS_ROWS_MAX rows; what does not fit is counted in hd_stats_left_out(). */
+/* Histograms of one kind, one for each set of label values. */
+struct hd_histogram_family {
+	const char *group,
+		*name; /* the metric is called heddle_<group>_<name>; of times _seconds follows */
+	const char *help;
+	const char *label[HD_STAT_LABELS_MAX]; /* NULL after the last; none: one histogram */
+	const struct hd_scale *scale;
+};
+
+struct hd_stats_histogram {
+	const struct hd_histogram_family *family;
+	const char *label[HD_STAT_LABELS_MAX];
+	const struct hd_histogram *histogram;
+};
+
+/* What was gathered: at most HD_STATS_ROWS_MAX rows and HD_STATS_HISTOGRAMS_MAX histograms; what does not fit is
+ * counted in hd_stats_left_out(). */
 struct hd_stats;
 
 struct hd_stats *hd_stats_create(void); /* NULL: no memory */
@@ -74,10 +94,20 @@ void hd_stats_add(
 size_t hd_stats_count(const struct hd_stats *stats);
 /* Valid until the next add or clear. */
 struct hd_stats_row hd_stats_row(const struct hd_stats *stats, size_t index);
+/* The same of a histogram. Those of one family follow one another. */
+void hd_stats_add_histogram(
+	struct hd_stats *stats,
+	const struct hd_histogram_family *family,
+	const char *const *labels,
+	const struct hd_histogram *histogram
+);
+size_t hd_stats_histogram_count(const struct hd_stats *stats);
+/* Valid until the next add or clear. */
+struct hd_stats_histogram hd_stats_histogram(const struct hd_stats *stats, size_t index);
 size_t hd_stats_left_out(const struct hd_stats *stats);
 
 /* The rows in OpenMetrics 1.0 text: TYPE, UNIT, HELP and samples of each family together, `# EOF`
- * at the end. Counters end in _total; label values are escaped. */
+ * at the end. Counters end in _total; label values are escaped; histograms come last, their buckets cumulative. */
 void hd_stats_openmetrics(const struct hd_stats *stats, struct hd_out *out);
 
 #endif

@@ -61,6 +61,7 @@ static json_t *value_of(uint16_t type, const void *at) {
 	case HD_ROW_NUMBER:
 	case HD_ROW_VERSION:
 	case HD_ROW_ADDRESS:
+	case HD_ROW_BUCKETS:
 		break;
 	}
 	assert(!"a type that no document of the shell has");

@@ -45,6 +45,8 @@ static json_t *type_of(uint16_t type) {
 	case HD_ROW_BOOL:
 	case HD_ROW_TRUE:
 		return json_string("boolean");
+	case HD_ROW_BUCKETS:
+		return json_string("array");
 	case HD_ROW_TEXT_OR_NULL:
 		return nullable("string");
 	case HD_ROW_TEXT:
@@ -53,6 +55,33 @@ static json_t *type_of(uint16_t type) {
 		break;
 	}
 	return json_string("string");
+}
+
+static json_t *bucket(void) {
+	return json_pack(
+		"{s:s, s:[s, s], s:b, s:{s:{s:[s, s], s:s}, s:{s:s, s:i, s:s}}}",
+		"type",
+		"object",
+		"required",
+		"le",
+		"count",
+		"additionalProperties",
+		0,
+		"properties",
+		"le",
+		"type",
+		"number",
+		"null",
+		"description",
+		"bound; null: none",
+		"count",
+		"type",
+		"integer",
+		"minimum",
+		0,
+		"description",
+		"values that are not above it"
+	);
 }
 
 static json_t *words_of(const char *words) {
@@ -94,6 +123,8 @@ static void add_field(json_t *object, const struct hd_row_field *field) {
 		set(property, "pattern", json_string(ADDRESS_PATTERN));
 	if (field->type == HD_ROW_TRUE)
 		set(property, "const", json_true());
+	if (field->type == HD_ROW_BUCKETS)
+		set(property, "items", bucket());
 	if (field->words)
 		set(property, "enum", words_of(field->words));
 	add(object, field->name, property, field->help, true);

@@ -91,6 +91,140 @@ static void test_openmetrics(void **state) {
 	hd_out_fini(&out);
 }
 
+static const struct hd_histogram_family wait_family = {
+	.group = "test",
+	.name = "wait",
+	.help = "how \"long\"",
+	.label = {"tenant", "job"},
+	.scale = &hd_scale_time,
+};
+
+static const struct hd_histogram_family delay_family = {
+	.group = "test",
+	.name = "delay",
+	.help = "how late",
+	.scale = &hd_scale_delay,
+};
+
+static struct hd_stats *histograms_of(void) {
+	static const char *const first[] = {"a", "b\""}, *const second[] = {"c", "d"};
+	struct hd_histogram one = {0}, two = {0}, delay = {0};
+	struct hd_stats *stats = hd_stats_create();
+	struct hd_process_stats process = {0};
+
+	hd_histogram_add(&one, &hd_scale_time, 15 * HD_US);
+	hd_histogram_add(&one, &hd_scale_time, 1500 * HD_MS);
+	hd_histogram_add(&one, &hd_scale_time, 101 * HD_SECOND);
+	hd_histogram_add(&delay, &hd_scale_delay, 3);
+	hd_stats_add(stats, &hd_process_group, NULL, &process);
+	hd_stats_add_histogram(stats, &wait_family, first, &one);
+	hd_stats_add_histogram(stats, &wait_family, second, &two);
+	hd_stats_add_histogram(stats, &delay_family, NULL, &delay);
+	assert_int_equal(hd_stats_count(stats), 1);
+	assert_int_equal(hd_stats_histogram_count(stats), 3);
+	return stats;
+}
+
+static void test_histograms(void **state) {
+	struct hd_stats *stats = histograms_of();
+	struct hd_out out = {0};
+	const char *text;
+
+	(void)state;
+	hd_stats_openmetrics(stats, &out);
+	text = hd_out_string(&out);
+	assert_non_null(strstr(
+		text,
+		"# TYPE heddle_test_wait_seconds histogram\n"
+		"# UNIT heddle_test_wait_seconds seconds\n"
+		"# HELP heddle_test_wait_seconds how \\\"long\\\"\n"
+		"heddle_test_wait_seconds_bucket{tenant=\"a\",job=\"b\\\"\",le=\"1e-05\"} 0\n"
+		"heddle_test_wait_seconds_bucket{tenant=\"a\",job=\"b\\\"\",le=\"2e-05\"} 1\n"
+	));
+	assert_non_null(
+		strstr(text,
+		       ",le=\"1.0\"} 1\n"
+		       "heddle_test_wait_seconds_bucket{tenant=\"a\",job=\"b\\\"\",le=\"2.0\"} 2\n")
+	);
+	assert_non_null(
+		strstr(text,
+		       ",le=\"100.0\"} 2\n"
+		       "heddle_test_wait_seconds_bucket{tenant=\"a\",job=\"b\\\"\",le=\"+Inf\"} 3\n"
+		       "heddle_test_wait_seconds_count{tenant=\"a\",job=\"b\\\"\"} 3\n"
+		       "heddle_test_wait_seconds_sum{tenant=\"a\",job=\"b\\\"\"} 102.500015\n"
+		       "heddle_test_wait_seconds_bucket{tenant=\"c\",job=\"d\",le=\"1e-05\"} 0\n")
+	);
+	assert_non_null(
+		strstr(text,
+		       "heddle_test_wait_seconds_sum{tenant=\"c\",job=\"d\"} 0\n"
+		       "# TYPE heddle_test_delay histogram\n"
+		       "# HELP heddle_test_delay how late (updates)\n"
+		       "heddle_test_delay_bucket{le=\"0.0\"} 0\n"
+		       "heddle_test_delay_bucket{le=\"1.0\"} 0\n"
+		       "heddle_test_delay_bucket{le=\"2.0\"} 0\n"
+		       "heddle_test_delay_bucket{le=\"4.0\"} 1\n")
+	);
+	assert_non_null(
+		strstr(text, "\nheddle_test_delay_count 1\nheddle_test_delay_sum 3\n# EOF\n")
+	);
+	hd_stats_clear(stats);
+	assert_int_equal(hd_stats_histogram_count(stats), 0);
+	hd_stats_destroy(stats);
+	hd_out_fini(&out);
+}
+
+static void test_histogram_rows(void **state) {
+	struct hd_stats *stats = histograms_of();
+	json_t *document, *row, *buckets;
+	const char *error = NULL;
+	struct hd_rows rows;
+	char *text;
+
+	(void)state;
+	assert_null(hd_rows_begin(&rows, &hd_histograms_shape, "of=a/b\"", HD_SECOND, 2));
+	assert_int_equal(hd_rows_histograms(&rows, stats), 3);
+	text = hd_rows_end(&rows, 3, &error);
+	assert_non_null(text);
+	document = json_loads(text, 0, NULL);
+	assert_int_equal(json_array_size(json_object_get(document, "rows")), 1);
+	row = json_array_get(json_object_get(document, "rows"), 0);
+	assert_string_equal(json_string_value(json_object_get(row, "histogram")), "wait");
+	assert_string_equal(json_string_value(json_object_get(row, "unit")), "ms");
+	assert_int_equal(json_integer_value(json_object_get(row, "count")), 3);
+	assert_true(fabs(json_real_value(json_object_get(row, "max")) - 101000) < 1e-3);
+	buckets = json_object_get(row, "buckets");
+	assert_int_equal(json_array_size(buckets), hd_scale_time.count + 1);
+	row = json_array_get(buckets, 1);
+	assert_true(fabs(json_real_value(json_object_get(row, "le")) - 0.02) < 1e-9);
+	assert_int_equal(json_integer_value(json_object_get(row, "count")), 1);
+	row = json_array_get(buckets, hd_scale_time.count);
+	assert_true(json_is_null(json_object_get(row, "le")));
+	assert_int_equal(json_integer_value(json_object_get(row, "count")), 3);
+	json_decref(document);
+	free(text);
+	hd_stats_destroy(stats);
+}
+
+/* Of no values there is no mean. */
+static void test_histogram_of_nothing(void **state) {
+	struct hd_stats *stats = histograms_of();
+	const char *error = NULL;
+	struct hd_rows rows;
+	char *text;
+
+	(void)state;
+	assert_null(hd_rows_begin(&rows, &hd_histograms_shape, "of=c/d", HD_SECOND, 2));
+	hd_rows_histograms(&rows, stats);
+	text = hd_rows_end(&rows, 3, &error);
+	assert_non_null(text);
+	assert_non_null(strstr(
+		text,
+		"\"count\":0,\"mean\":null,\"p50\":null,\"p90\":null,\"p99\":null,\"max\":null,"
+	));
+	free(text);
+	hd_stats_destroy(stats);
+}
+
 static void test_limit(void **state) {
 	static const char *const label[] = {"0"};
 	struct hd_core_stats core = {0};
@@ -101,6 +235,10 @@ static void test_limit(void **state) {
 		hd_stats_add(stats, &hd_core_group, label, &core);
 	assert_int_equal(hd_stats_count(stats), HD_STATS_ROWS_MAX);
 	assert_int_equal(hd_stats_left_out(stats), 3);
+	for (size_t i = 0; i < HD_STATS_HISTOGRAMS_MAX + 2; i++)
+		hd_stats_add_histogram(stats, &delay_family, NULL, &(struct hd_histogram){0});
+	assert_int_equal(hd_stats_histogram_count(stats), HD_STATS_HISTOGRAMS_MAX);
+	assert_int_equal(hd_stats_left_out(stats), 5);
 	hd_stats_destroy(stats);
 }
 
@@ -233,6 +371,9 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_out),
 		cmocka_unit_test(test_openmetrics),
+		cmocka_unit_test(test_histograms),
+		cmocka_unit_test(test_histogram_rows),
+		cmocka_unit_test(test_histogram_of_nothing),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_filters),
