@@ -51,6 +51,22 @@ double hd_controller_planned_bps(const struct hd_controller *c, uint32_t link) {
 	return link < c->scratch.link_capacity ? c->scratch.capacity[link] * 8 : 0;
 }
 
+static bool waits_add_up(const struct hd_controller *c, char *error, size_t error_bytes) {
+	uint64_t waits = 0;
+
+	for (size_t i = 0; i < CTL_DIRECTIONS; i++)
+		waits += hd_histogram_count(&c->grant_wait[i]);
+	if (waits != c->counters.grants)
+		(void)snprintf(
+			error,
+			error_bytes,
+			"%" PRIu64 " waits for %" PRIu64 " grants counted",
+			waits,
+			c->counters.grants
+		);
+	return waits == c->counters.grants;
+}
+
 bool hd_controller_adds_up(const struct hd_controller *c, char *error, size_t error_bytes) {
 	for (uint32_t i = 0; i < c->job_count; i++) {
 		const struct ctl_job *job = c->jobs[i];
@@ -77,5 +93,5 @@ bool hd_controller_adds_up(const struct hd_controller *c, char *error, size_t er
 		);
 		return false;
 	}
-	return true;
+	return waits_add_up(c, error, error_bytes);
 }

@@ -304,6 +304,7 @@ void hd_controller_stats(const struct hd_controller *c, struct hd_stats *stats) 
 	add_leases(c, stats);
 	add_links(c, stats);
 	ctl_dataplane_stats(c, stats);
+	ctl_histograms(c, stats);
 }
 
 void hd_controller_scrape(struct hd_controller *c, struct hd_stats *stats) {

@@ -34,6 +34,7 @@ static const struct table tables[] = {
 	{&hd_queues_shape, ctl_rows_group},
 	{&hd_cores_shape, ctl_rows_group},
 	{&hd_counters_shape, ctl_rows_counters},
+	{&hd_histograms_shape, ctl_rows_histograms},
 	{&ctl_dataplane_shape, ctl_rows_dataplane},
 	{&ctl_dataplane_hosts_shape, ctl_rows_dataplane_hosts},
 	{&ctl_dataplane_jobs_shape, ctl_rows_dataplane_jobs},

@@ -23,6 +23,7 @@ uint64_t ctl_rows_plan(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_settings(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_group(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_counters(const struct hd_controller *c, struct hd_rows *rows);
+uint64_t ctl_rows_histograms(const struct hd_controller *c, struct hd_rows *rows);
 
 extern const struct hd_stat_group ctl_counter_group, ctl_gauge_group, ctl_ended_group;
 
@@ -32,7 +33,8 @@ struct ctl_link_use {
 	uint32_t running, queued, pending;
 	double reserved_bps;
 };
-/* Without jobs, leases and links. */
+void ctl_histograms(const struct hd_controller *c, struct hd_stats *stats);
+/* Without histograms, jobs, leases and links. */
 void ctl_stats_own(const struct hd_controller *c, struct hd_stats *stats);
 /* What is on each link now, [ctl_link_count(c)], malloc'ed; NULL: no memory. */
 struct ctl_link_use *ctl_links_use(const struct hd_controller *c);

@@ -48,6 +48,7 @@ static const char *const usual[][2] = {
 	{"queues", "port direction queue packets bytes drops backlog_bytes limit_bytes"},
 	{"cores", "core user_seconds system_seconds wakeups preempted polls idle_polls"},
 	{"counters", "counter value unit help"},
+	{"histograms", "histogram of unit count mean p50 p90 p99 max help"},
 	{"dataplane",
 	 "name role host job worker age_s rx_packets rx_mbps tx_packets tx_mbps chunks_resent drops drop_reason "
 	 "queue_bytes cpu_percent"},
@@ -125,7 +126,8 @@ static int all_columns(json_t *row, struct column *columns) {
 	json_t *value;
 	int count = 0;
 
-	json_object_foreach(row, key, value) if (count < COLUMNS_MAX) columns[count++]
+	json_object_foreach(row, key, value) if (count < COLUMNS_MAX && !json_is_array(value))
+		columns[count++]
 		= (struct column){key, (int)strlen(key), (int)strlen(key), true};
 	return count;
 }

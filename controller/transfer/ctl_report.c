@@ -34,6 +34,7 @@ count_delay(struct ctl_staleness *s, const struct ctl_transfer *t, const struct 
 	s->squares += (double)delay * delay;
 	s->max = delay > s->max ? delay : s->max;
 	s->delays[delay < CTL_DELAYS ? delay : CTL_DELAYS - 1]++;
+	hd_histogram_add(&s->histogram, &hd_scale_delay, delay);
 }
 
 static void record_completion(

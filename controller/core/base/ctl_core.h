@@ -30,6 +30,7 @@
 #include "ctl_transfer.h"
 #include "hd_controller.h"
 #include "hd_endpoint.h"
+#include "hd_histogram.h"
 #include "hd_plan.h"
 #include "hd_seal.h"
 #include "hd_stat_groups.h"
@@ -131,6 +132,7 @@ struct hd_controller {
 	uint64_t past_count;
 	uint64_t sampled; /* of them, handed to the view */
 	struct ctl_counters counters;
+	struct hd_histogram grant_wait[CTL_DIRECTIONS]; /* from the request on; by direction */
 	struct ctl_dataplane dataplane;
 };
 

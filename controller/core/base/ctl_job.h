@@ -5,6 +5,7 @@
 
 #include "ctl_limits.h"
 #include "ctl_replica.h"
+#include "hd_histogram.h"
 #include "hd_roster.h"
 
 #include <sys/queue.h>
@@ -31,6 +32,7 @@ struct ctl_staleness {
 	double sum, squares;
 	uint32_t max;
 	uint64_t delays[CTL_DELAYS];
+	struct hd_histogram histogram;
 };
 
 /* What slots of a switch are leased for. */

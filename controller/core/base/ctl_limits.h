@@ -45,6 +45,7 @@
 #define CTL_HOSTS_GONE_MAX 1024 /* of a star: hosts that are remembered though nobody is there */
 #define CTL_ENDED_SHOWN 64 /* newest ended jobs in the table of jobs */
 #define CTL_DRAINED_MAX 256 /* hosts drained at once */
+#define CTL_DIRECTIONS 3 /* of transfers: pushes, pulls, copies */
 #define CTL_DELAYS 1025 /* delays of applied updates that are told apart; the last one: or more */
 
 #define CTL_SUMS_KEPT 64 /* newest all-reduces of a job, by which makings are told apart */

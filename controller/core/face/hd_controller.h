@@ -87,8 +87,8 @@ int hd_controller_restore(
 );
 
 /* One of the shell's tables (nodes jobs links transfers drops estimates staleness plan groups settings ports
- * queues cores counters) as JSON, malloc'ed; the shell gets the same by message:
- *   {"table", "at_s", "epoch", "rows": [flat objects], "total", "from", "next": row or null}
+ * queues cores counters histograms) as JSON, malloc'ed; the shell gets the same by message:
+ *   {"table", "at_s", "epoch", "rows": [objects], "total", "from", "next": row or null}
  * filter (may be NULL): words apart by spaces that must all hold for a row: `field=value`, or a part
  * of one of its texts; and `from=N`: go on at that row of the table (from 0), of which there are `total`.
  * NULL with *error set: no such table, bad filter. */
@@ -105,7 +105,7 @@ const struct hd_row_shape *hd_controller_shape(size_t index);
 
 /* Its own groups, NULL after the last. */
 extern const struct hd_stat_group *const hd_controller_groups[];
-/* Adds every counter and gauge: the core's own groups, and what ops->gather adds. */
+/* Adds every counter, gauge and histogram: the core's own groups, and what ops->gather adds. */
 void hd_controller_stats(const struct hd_controller *controller, struct hd_stats *stats);
 /* The same for metrics; nodes are asked for theirs from then on, now and then, as long as such calls come. */
 void hd_controller_scrape(struct hd_controller *controller, struct hd_stats *stats);
@@ -116,7 +116,8 @@ void hd_controller_scrape(struct hd_controller *controller, struct hd_stats *sta
  * events. Reservations are brought up to date in each planning pass (ctl_book.c). */
 uint32_t hd_controller_link_count(const struct hd_controller *controller);
 const char *hd_controller_link_name(const struct hd_controller *controller, uint32_t link);
-/* Whether the counts of all jobs add up (docs/operations.md, "jobs"). If not: which job's do not, and by how much. */
+/* Whether the counts of all jobs add up (docs/operations.md, "jobs"), and each grant's wait was counted. If not: which
+ * do not, and by how much. */
 bool hd_controller_adds_up(const struct hd_controller *controller, char *error, size_t error_bytes);
 /* Who serves the job; none: nobody. */
 struct hd_addr hd_controller_server(const struct hd_controller *controller, uint32_t job);

@@ -267,7 +267,9 @@ static void grant_count(struct hd_controller *c, struct ctl_transfer *t, struct 
 	struct hd_event event = ctl_transfer_event(c, t, HD_EVENT_GRANTED, HD_REASON_NONE);
 	struct ctl_node *worker = ctl_worker(t->job, t->worker);
 
+	assert(t->direction < CTL_DIRECTIONS);
 	c->counters.grants++;
+	hd_histogram_add(&c->grant_wait[t->direction], &hd_scale_time, t->granted - t->asked);
 	c->counters.granted_bytes += t->bytes;
 	ctl_job_granted(t->job, t->direction, t->bytes);
 	if (t->direction == HD_PUSH) {

@@ -22,6 +22,7 @@ import urllib.request
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from metric_rules import histograms
 from processes import DEADLINE_S, check, run, until, write_keys
 
 CONTROLLER, SERVER, SHELL = map(os.path.abspath, sys.argv[1:4])
@@ -63,7 +64,8 @@ class Node:
         check(kind == "application/openmetrics-text; version=1.0.0; charset=utf-8", kind)
         check(body.endswith("# EOF\n"), "EOF")
         families = list(text_string_to_metric_families(body))
-        check(all(f.documentation and f.type in ("counter", "gauge") for f in families), "HELP and TYPE")
+        check(all(f.documentation and f.type in ("counter", "gauge", "histogram") for f in families), "HELP and TYPE")
+        check(all(histograms(f) for f in families if f.type == "histogram"), "histograms")
         check(len({f.name for f in families}) == len(families), "each family once")
         return {f.name: f for f in families}
 
@@ -230,8 +232,8 @@ def check_names(addresses, keys):
         known.update(names)
     document = pathlib.Path(__file__).parents[3] / "docs" / "operations.md"
     text = document.read_text(encoding="utf-8")
-    alarms = text[text.index("| counter | means |"):text.index("## When a job ends")]
-    said = {name for line in alarms.splitlines() if line.startswith("| ")
+    begin = text.index("| counter | means |")
+    said = {name for line in text[begin:text.index("\n#", begin)].splitlines() if line.startswith("| ")
             for name in re.findall(r"`([a-z_*]+)`", line.split("|")[1])}
     said |= {name for line in text.splitlines() if "`show counters` grow" in line
              for name in re.findall(r"`([a-z_]+_[a-z_]+)`", line)}
@@ -290,6 +292,9 @@ def main():
         check(links >= {"local", "ps>star", "star>ps"}, links)
         check("reason" in families["heddle_updates_ended"].samples[0].labels, "reasons")
         check(value(families, "heddle_core_user_seconds") >= 0, "cores")
+        waits = histograms(families["heddle_controller_grant_wait_seconds"])
+        check({key[0][1] for key in waits} == {"push", "pull", "replicate"}, waits)
+        check(all(count == total == 0 for _, count, total in waits.values()), f"nothing was asked for: {waits}")
         check(value(families, "heddle_core_polls") > value(families, "heddle_core_idle_polls"), "polls")
         again = controller.families()
         check(value(again, "heddle_process_gathers") > value(families, "heddle_process_gathers"), "counters grow")
