@@ -189,8 +189,8 @@ const struct hd_server_stats *hd_server_stats(const struct hd_server *server);
 extern const struct hd_stat_group hd_server_group, hd_server_job_group;
 extern const struct hd_stat_group *const hd_server_groups[]; /* NULL after the last */
 void hd_server_gather(const struct hd_server *server, struct hd_stats *stats);
-/* What a shell gets by message: the tables models, rounds, ports, queues, cores and counters, as hd_rows.h has them;
- * malloc'ed. NULL with *error set: no such table, bad filter. */
+/* What a shell gets by message: the tables models, rounds, ports, queues, cores, counters and histograms, as hd_rows.h
+ * has them; malloc'ed. NULL with *error set: no such table, bad filter. */
 extern const struct hd_row_shape *const hd_server_shapes[]; /* NULL after the last */
 char *hd_server_table(
 	const struct hd_server *server,

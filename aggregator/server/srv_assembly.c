@@ -20,6 +20,13 @@ static void incoming_started(struct srv_turn *turn, struct srv_incoming *in) {
 	struct hd_event event = srv_incoming_event(in, HD_EVENT_RECV_START);
 
 	srv_incoming_enter(in, SRV_COMING);
+	/* Who spends a credit comes when it likes; a copy follows its update. */
+	if (in->kind != SRV_CREDIT && !srv_incoming_is_copy(in))
+		hd_histogram_add(
+			&turn->server->histograms.first_chunk,
+			&hd_scale_time,
+			turn->now - in->granted
+		);
 	srv_turn_event(turn, &event);
 }
 

@@ -70,7 +70,7 @@ part_applied(struct srv_turn *turn, const struct srv_part *part, uint64_t counte
 	};
 
 	commit_log(turn, part, &round, (uint16_t)more);
-	srv_summary_applied(job, part->member, round.delay, in->kind == SRV_DIRECT);
+	srv_summary_applied(turn->server, job, part->member, round.delay, in->kind == SRV_DIRECT);
 	srv_member_record(part->member, &round);
 	srv_commit_outcome(turn, job, part->member, &round);
 }

@@ -125,6 +125,12 @@ struct srv_tombstone {
 	hd_ns answered; /* one answer a call is enough */
 };
 
+struct srv_histograms {
+	struct hd_histogram first_chunk; /* of pushes that were granted: from then on */
+	struct hd_histogram staleness; /* of applied updates, of jobs that are not synchronous */
+	struct hd_histogram pull; /* from the grant to the last acknowledgement */
+};
+
 struct hd_server {
 	struct hd_server_config config;
 	char host[HD_NAME_BYTES_MAX + 1];
@@ -165,6 +171,7 @@ struct hd_server {
 	struct hd_probes probes;
 	struct hd_server_stats stats;
 	struct hd_transfer_stats transfers;
+	struct srv_histograms histograms;
 };
 
 /* What a handler is called with, in one piece. */

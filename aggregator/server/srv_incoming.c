@@ -41,7 +41,7 @@ struct srv_incoming *srv_incoming_create(
 	in->timer.kind = SRV_TIMER_INCOMING;
 	in->state = SRV_TOLD;
 	in->job = job;
-	in->active = turn->now;
+	in->granted = in->active = turn->now;
 	in->part_count = part_count;
 	in->steps = 1;
 	in->scale = 1;

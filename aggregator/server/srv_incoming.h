@@ -70,7 +70,7 @@ struct srv_incoming {
 	uint64_t position; /* key in the job's queue; direct: that of the tail when it completed */
 	uint32_t packet_bytes; /* biggest payload seen */
 	uint32_t chunks; /* set at the end */
-	hd_ns active; /* when it last showed that it will come */
+	hd_ns granted, active; /* its grant was heard; it last showed that it will come */
 	hd_ns completed_at;
 	struct srv_buffer *buffer; /* NULL: no chunk yet */
 	struct hd_recv *recv;

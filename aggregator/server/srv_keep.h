@@ -49,6 +49,7 @@ void srv_checkpoint_fini(struct hd_server *server, struct srv_job *job);
 
 /* --- srv_summary.c ---------------------------------------------------------------------------- */
 void srv_summary_applied(
+	struct hd_server *server,
 	struct srv_job *job,
 	struct srv_member *member,
 	uint32_t delay,
@@ -61,6 +62,13 @@ void srv_summary_ended(
 	const struct srv_round *round
 );
 void srv_summary_interrupted(struct srv_job *job, enum hd_reason reason);
+/* A pull ended, so long after its grant. */
+void srv_summary_pulled(
+	struct hd_server *server,
+	struct srv_job *job,
+	hd_ns took,
+	enum hd_reason reason
+);
 /* Tells the summary when it is due; asks for the last checkpoint before. Once a call. */
 void srv_summary_consider(struct srv_turn *turn, struct srv_job *job);
 void srv_summary_tell(struct srv_turn *turn, struct srv_job *job);

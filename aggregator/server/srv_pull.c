@@ -5,6 +5,7 @@
  *   WAITING (its time, its predecessor) -> STARVED (no buffer) -> SENDING -> ended
  */
 #include "hd_group.h"
+#include "srv_keep.h"
 #include "srv_pull.h"
 #include "srv_replica.h"
 
@@ -66,6 +67,7 @@ static struct srv_outgoing *outgoing_create(
 	out->job = job;
 	out->peer = peer;
 	out->grant = *grant;
+	out->granted = turn->now;
 	if (hd_timers_reserve(&server->timers) < 0)
 		goto fail_out;
 	if (hd_timers_reserve(&server->sends) < 0)
@@ -135,19 +137,10 @@ static void say_state(
 }
 
 void srv_pull_end(struct srv_turn *turn, struct srv_outgoing *out, enum hd_reason reason) {
-	struct hd_server_stats *stats = &turn->server->stats;
 	struct srv_outgoing *successor;
 
 	assert(reason != HD_REASON_NONE || out->state >= SRV_OUTGOING_SENDING);
-	if (reason == HD_REASON_NONE) {
-		stats->pulls_delivered++;
-		out->job->summary.pulls++;
-	} else if (reason == HD_REASON_NOT_MODIFIED) {
-		stats->pulls_not_modified++;
-		out->job->summary.pulls_not_modified++;
-	} else {
-		stats->pulls_failed++;
-	}
+	srv_summary_pulled(turn->server, out->job, turn->now - out->granted, reason);
 	if (out->started)
 		pull_event(turn, out, HD_EVENT_SEND_END, reason);
 	/* Not started here, which could go round: their timers are due in this very call. */

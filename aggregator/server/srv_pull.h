@@ -34,6 +34,7 @@ struct srv_outgoing {
 	struct srv_job *job;
 	struct srv_peer *peer;
 	struct hd_msg_grant grant;
+	hd_ns granted; /* when this server heard of it, or granted it */
 	enum srv_outgoing_state state;
 	struct srv_snapshot *snapshot;
 	struct hd_send *send;

@@ -313,7 +313,7 @@ void srv_push_feed(struct srv_turn *turn) {
 			continue;
 		TAILQ_REMOVE(&server->starved, in, starved_link);
 		srv_incoming_enter(in, SRV_TOLD);
-		in->active = turn->now;
+		in->granted = in->active = turn->now;
 		server->stats.granted++;
 		push_grant(turn, in);
 	}

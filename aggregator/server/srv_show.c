@@ -21,6 +21,7 @@ const struct hd_row_shape *const hd_server_shapes[] = {
 	&hd_queues_shape,
 	&hd_cores_shape,
 	&hd_counters_shape,
+	&hd_histograms_shape,
 	NULL,
 };
 
@@ -42,7 +43,8 @@ char *hd_server_table(
 	static const struct hd_stat_group *const own[] = {&hd_server_group, NULL};
 	const struct hd_row_shape *shape = hd_row_shape_find(hd_server_shapes, table);
 	const char *wrong
-		= "no such table (of a server: models, rounds, ports, queues, cores, counters)";
+		= "no such table (of a server: models, rounds, ports, queues, cores, counters, "
+		  "histograms)";
 	struct hd_stats *stats;
 	struct hd_rows rows;
 	uint64_t total;
@@ -64,8 +66,9 @@ char *hd_server_table(
 		return NULL;
 	}
 	gather(server, stats);
-	total = shape->group ? hd_rows_group(&rows, stats) :
-			       hd_rows_counters(&rows, stats, own, NULL);
+	total = shape == &hd_histograms_shape ? hd_rows_histograms(&rows, stats) :
+		shape->group                  ? hd_rows_group(&rows, stats) :
+						hd_rows_counters(&rows, stats, own, NULL);
 	hd_stats_destroy(stats);
 	return hd_rows_end(&rows, total, error);
 }

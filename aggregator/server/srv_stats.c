@@ -123,6 +123,27 @@ const struct hd_stat_group hd_server_job_group = {
 const struct hd_stat_group *const hd_server_groups[]
 	= {&hd_server_group, &hd_endpoint_group, &hd_transfer_group, &hd_server_job_group, NULL};
 
+static const struct hd_histogram_family first_chunk = {
+	.group = "server",
+	.name = "first_chunk",
+	.help = "from a push's grant to its first chunk",
+	.scale = &hd_scale_time,
+};
+
+static const struct hd_histogram_family staleness = {
+	.group = "server",
+	.name = "staleness",
+	.help = "delays of applied updates",
+	.scale = &hd_scale_delay,
+};
+
+static const struct hd_histogram_family pull = {
+	.group = "server",
+	.name = "pull",
+	.help = "from a pull's grant to its delivery",
+	.scale = &hd_scale_time,
+};
+
 static uint64_t rounds_gamma_permille(const struct srv_federated *rounds) {
 	return rounds->gammas > 0 ?
 		(uint64_t)llround(1000 * rounds->gamma_sum / (double)rounds->gammas) :
@@ -135,6 +156,9 @@ void hd_server_gather(const struct hd_server *server, struct hd_stats *stats) {
 	hd_stats_add(stats, &hd_server_group, NULL, &server->stats);
 	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(server->endpoint));
 	hd_stats_add(stats, &hd_transfer_group, NULL, &server->transfers);
+	hd_stats_add_histogram(stats, &first_chunk, NULL, &server->histograms.first_chunk);
+	hd_stats_add_histogram(stats, &staleness, NULL, &server->histograms.staleness);
+	hd_stats_add_histogram(stats, &pull, NULL, &server->histograms.pull);
 	TAILQ_FOREACH (job, &server->jobs, link) {
 		const char *labels[] = {job->spec.tenant, job->spec.name};
 		uint16_t first = HD_WORKERS_MAX;

@@ -8,6 +8,7 @@
 #include "srv_keep.h"
 
 void srv_summary_applied(
+	struct hd_server *server,
 	struct srv_job *job,
 	struct srv_member *member,
 	uint32_t delay,
@@ -22,6 +23,8 @@ void srv_summary_applied(
 	summary->delay_max = delay > summary->delay_max ? delay : summary->delay_max;
 	member->tally.applied++;
 	member->tally.delay_sum += delay;
+	if (job->spec.sync == HD_SYNC_NONE)
+		hd_histogram_add(&server->histograms.staleness, &hd_scale_delay, delay);
 }
 
 void srv_summary_ended(
@@ -40,6 +43,24 @@ void srv_summary_ended(
 
 void srv_summary_interrupted(struct srv_job *job, enum hd_reason reason) {
 	job->summary.interrupted[reason]++;
+}
+
+void srv_summary_pulled(
+	struct hd_server *server,
+	struct srv_job *job,
+	hd_ns took,
+	enum hd_reason reason
+) {
+	if (reason == HD_REASON_NONE) {
+		server->stats.pulls_delivered++;
+		job->summary.pulls++;
+		hd_histogram_add(&server->histograms.pull, &hd_scale_time, took);
+	} else if (reason == HD_REASON_NOT_MODIFIED) {
+		server->stats.pulls_not_modified++;
+		job->summary.pulls_not_modified++;
+	} else {
+		server->stats.pulls_failed++;
+	}
 }
 
 /* --- telling ---------------------------------------------------------------------------------- */

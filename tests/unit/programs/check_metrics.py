@@ -300,6 +300,8 @@ def main():
         check(value(again, "heddle_process_gathers") > value(families, "heddle_process_gathers"), "counters grow")
         of_server = server.families()
         check(value(of_server, "heddle_endpoint_opened") >= 1 and "heddle_server_committed" in of_server, "server")
+        timed = {name.removeprefix("heddle_server_") for name, f in of_server.items() if f.type == "histogram"}
+        check(timed == {"first_chunk_seconds", "staleness", "pull_seconds"}, timed)
         check_shell(address_of(server), keys)
         check_names([address, address_of(server)], keys)
         check_named(address, address_of(server), keys)
