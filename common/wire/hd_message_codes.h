@@ -3,11 +3,11 @@
 #ifndef HD_MESSAGE_CODES_H
 #define HD_MESSAGE_CODES_H
 
-/* In REGISTER's flags, of a worker or a server; all other bits are refused. */
+/* In REGISTER's flags: a worker's two, a server's; all other bits are refused. */
 enum hd_register_flag {
 	HD_REGISTER_OBSERVER = 1, /* it only pulls, and does not count among those that take part */
 	HD_REGISTER_UNSEALED = 2, /* integrity off: its job's chunks between hosts carry no MAC */
-	HD_REGISTER_KEEPS = 4 /* a server's: there are checkpoints where it restores jobs from */
+	HD_REGISTER_KEEPS = 4 /* there are checkpoints where it restores jobs from */
 };
 
 /* What REPLICA tells a server to do with a job. */

@@ -300,6 +300,12 @@ static const char *switch_fields_wrong(const struct hd_msg_register_ *m) {
 	return NULL;
 }
 
+static uint32_t flags_of(uint8_t role) {
+	if (role == HD_ROLE_WORKER)
+		return HD_REGISTER_OBSERVER | HD_REGISTER_UNSEALED;
+	return role == HD_ROLE_SERVER || role == HD_ROLE_REPLICA ? HD_REGISTER_KEEPS : 0;
+}
+
 /* What all roles must say; NULL, or what is wrong. */
 static const char *common_wrong(
 	const struct hd_controller *c,
@@ -314,7 +320,7 @@ static const char *common_wrong(
 		return "role: not that of the session";
 	if (!m->host[0])
 		return "host: empty";
-	if (m->flags & ~(HD_REGISTER_OBSERVER | HD_REGISTER_UNSEALED | HD_REGISTER_KEEPS))
+	if (m->flags & ~flags_of(m->role))
 		return "flags: unknown bits";
 	if (node->role == HD_ROLE_WORKER && node->job
 	    && (node->job->id != m->job || node->worker != m->worker))
