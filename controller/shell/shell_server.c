@@ -66,13 +66,24 @@ static int choose(struct shell_context *context, const json_t *document) {
 	return 0;
 }
 
+static void note_failure(const char *controller, const char *error, char *why, size_t why_bytes) {
+	(void)snprintf(why, why_bytes, "; controller %.60s: %.150s", controller, error);
+}
+
+/* why: what to add to an error if nobody else knows the name. 0, also when the controller cannot be asked; or a
+ * sysexits code, said. */
 static int ask_controller(struct shell_context *context, char *why, size_t why_bytes) {
 	struct shell_context asked = *context;
 	json_t *document = NULL;
+	struct hd_addr address;
 	struct shell *shell;
 	char error[600];
-	int status;
+	int status, code = hd_udp_resolve(context->controller, &address);
 
+	if (code < 0) {
+		note_failure(context->controller, hd_udp_resolve_error(code), why, why_bytes);
+		return 0;
+	}
 	asked.of_server = false;
 	status = shell_open(&asked, &shell);
 	context->keys = asked.keys;
@@ -80,8 +91,7 @@ static int ask_controller(struct shell_context *context, char *why, size_t why_b
 	if (status)
 		return status;
 	if (shell_fetch(shell, "nodes", "", &document, error, sizeof error))
-		(void
-		)snprintf(why, why_bytes, "; controller %.60s: %.150s", context->controller, error);
+		note_failure(context->controller, error, why, why_bytes);
 	else
 		(void)snprintf(
 			why,

@@ -254,6 +254,12 @@ def check_named(controller, server, keys):
           and ", nor is it a node of the controller" in unknown.stderr, unknown.stderr)
     silent = counters("ps.invalid", "127.0.0.1:1")
     check(silent.returncode == 68 and "controller 127.0.0.1:1: no answer" in silent.stderr, silent.stderr)
+    # A controller without an address is in nobody's way.
+    lost = counters("ps.invalid", "ctl.invalid")
+    check(lost.returncode == 68 and "--server: 'ps.invalid': no address" in lost.stderr
+          and "controller ctl.invalid: no address" in lost.stderr, lost.stderr)
+    resolved = counters("localhost", "ctl.invalid")
+    check("ctl.invalid" not in resolved.stderr and resolved.returncode != 68, resolved.stderr)
 
 
 def check_visits(nodes, addresses, keys):
