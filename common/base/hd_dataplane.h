@@ -36,7 +36,8 @@
 	S(drop_missed, "packets", "nobody took them in time: full socket buffer or ring", COUNTER, "port.rx_missed") \
 	S(drop_broken, "packets", "truncated, checksum, length", COUNTER, "port.rx_errors") \
 	S(drop_no_buffer, "packets", "no packet buffer", COUNTER, "port.rx_no_buffer") \
-	S(drop_unsent, "packets", "could not leave: full buffer or ring, or refused by the kernel", COUNTER, \
+	S(drop_unsent, "packets", \
+		"could not leave: full buffer or ring, no buffer, no route, too long, refused by the kernel", COUNTER, \
 		"port.tx_errors") \
 	S(drop_malformed, "packets", "not decodable", COUNTER, "*.drop_malformed") \
 	S(drop_version, "packets", "another wire version", COUNTER, "endpoint.drop_version") \

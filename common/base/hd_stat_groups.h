@@ -21,7 +21,8 @@
 	S(tx_packets, "packets", "packets sent", COUNTER, U64) \
 	S(tx_bytes, "bytes", "payload bytes sent", COUNTER, U64) \
 	S(tx_calls, "calls", "system calls or bursts that sent something", COUNTER, U64) \
-	S(tx_errors, "packets", "given up: full buffer or ring, or refused by the kernel", COUNTER, U64)
+	S(tx_errors, "packets", "given up: full buffer or ring, no buffer, no route, too long, refused by the kernel", \
+		COUNTER, U64)
 
 #define HD_QUEUE_STATS(S) \
 	S(packets, "packets", "packets that went through it", COUNTER, U64) \

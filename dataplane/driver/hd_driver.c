@@ -124,40 +124,13 @@ const char *hd_driver_name(const struct hd_driver *driver) {
 	return driver->ops->name;
 }
 
-/* Counters that every driver calls alike; whatever else it dropped is an error of the port. */
-static void take_counter(struct hd_port_stats *port, const struct hd_driver_counter *counter) {
-	const struct {
-		const char *name;
-		uint64_t *to;
-	} known[] = {
-		{"received_packets", &port->rx_packets},
-		{"received_bytes", &port->rx_bytes},
-		{"receive_calls", &port->rx_calls},
-		{"receive_overflow", &port->rx_missed},
-		{"no_buffer", &port->rx_no_buffer},
-		{"sent_packets", &port->tx_packets},
-		{"sent_bytes", &port->tx_bytes},
-		{"send_calls", &port->tx_calls},
-		{"send_errors", &port->tx_errors},
-	};
-
-	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-		if (strcmp(counter->name, known[i].name) == 0) {
-			*known[i].to = counter->value;
-			return;
-		}
-	if (strcmp(counter->name, "truncated") == 0 || strncmp(counter->name, "drop_", 5) == 0)
-		port->rx_errors += counter->value;
-}
-
 void hd_driver_stats(const struct hd_driver *driver, struct hd_stats *stats) {
 	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX];
 	const char *labels[] = {"0", driver->ops->name};
 	struct hd_port_stats port = {0};
 	size_t count = hd_driver_counters(driver, counters);
 
-	for (size_t i = 0; i < count; i++)
-		take_counter(&port, &counters[i]);
+	hd_driver_port_stats(counters, count, &port);
 	hd_stats_add(stats, &hd_port_group, labels, &port);
 	if (driver->ops->stats)
 		driver->ops->stats(driver->self, stats);

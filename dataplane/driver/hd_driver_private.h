@@ -4,6 +4,7 @@
 #define HD_DRIVER_PRIVATE_H
 
 #include "hd_driver.h"
+#include "hd_stat_groups.h"
 
 struct hd_driver_ops {
 	const char *name;
@@ -24,5 +25,12 @@ struct hd_driver_ops {
 
 extern const struct hd_driver_ops hd_driver_udp;
 extern const struct hd_driver_ops hd_driver_dpdk; /* when built with it */
+
+/* Sets *port to what the driver's counters say of its port. */
+void hd_driver_port_stats(
+	const struct hd_driver_counter *counters,
+	size_t count,
+	struct hd_port_stats *port
+);
 
 #endif
