@@ -154,6 +154,10 @@ size_t hd_stats_count(const struct hd_stats *stats) {
 	return stats->row_count;
 }
 
+void hd_stats_leave_out(struct hd_stats *stats) {
+	stats->left_out++;
+}
+
 size_t hd_stats_left_out(const struct hd_stats *stats) {
 	return stats->left_out;
 }

@@ -104,6 +104,8 @@ void hd_stats_add_histogram(
 size_t hd_stats_histogram_count(const struct hd_stats *stats);
 /* Valid until the next add or clear. */
 struct hd_stats_histogram hd_stats_histogram(const struct hd_stats *stats, size_t index);
+/* What should have been added could not be read: counts as left out. */
+void hd_stats_leave_out(struct hd_stats *stats);
 size_t hd_stats_left_out(const struct hd_stats *stats);
 
 /* The rows in OpenMetrics 1.0 text: TYPE, UNIT, HELP and samples of each family together, `# EOF`

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_driver.h"
 #include "hd_driver_private.h"
-#include "hd_stat_groups.h"
 #include "hd_wait.h"
 
 #include <errno.h>

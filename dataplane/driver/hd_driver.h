@@ -14,7 +14,7 @@
 #include "hd_event.h"
 #include "hd_node.h"
 #include "hd_option.h"
-#include "hd_stats.h"
+#include "hd_stat_groups.h"
 
 struct hd_driver;
 
@@ -84,6 +84,8 @@ size_t hd_driver_counters(
 
 /* Adds rows to the groups of ports and queues (hd_stat_groups.h). The driver's thread. */
 void hd_driver_stats(const struct hd_driver *driver, struct hd_stats *stats);
+/* Sets *core to what the calling thread has cost; of its loop nothing is known (polls: 0). 0 or -errno. */
+int hd_driver_thread_stats(struct hd_core_stats *core);
 /* Adds a row to the group of cores: the thread that calls, which is the driver's. NULL: of no driver. */
 void hd_driver_core_stats(const struct hd_driver *driver, struct hd_stats *stats);
 const char *hd_driver_name(const struct hd_driver *driver); /* "udp", "dpdk" */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the thread that drives a node costs. */
 #include "hd_driver.h"
-#include "hd_stat_groups.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -22,17 +22,26 @@ static void take_polls(const struct hd_driver *driver, struct hd_core_stats *cor
 			core->idle_polls = counters[i].value;
 }
 
-void hd_driver_core_stats(const struct hd_driver *driver, struct hd_stats *stats) {
-	const char *label = "main";
-	struct hd_core_stats core = {0};
+int hd_driver_thread_stats(struct hd_core_stats *core) {
 	struct rusage usage;
 
 	if (getrusage(RUSAGE_THREAD, &usage))
+		return -errno;
+	*core = (struct hd_core_stats){
+		.user_seconds = seconds(&usage.ru_utime),
+		.system_seconds = seconds(&usage.ru_stime),
+		.wakeups = (uint64_t)usage.ru_nvcsw,
+		.preempted = (uint64_t)usage.ru_nivcsw,
+	};
+	return 0;
+}
+
+void hd_driver_core_stats(const struct hd_driver *driver, struct hd_stats *stats) {
+	const char *label = "main";
+	struct hd_core_stats core;
+
+	if (hd_driver_thread_stats(&core) < 0)
 		return;
-	core.user_seconds = seconds(&usage.ru_utime);
-	core.system_seconds = seconds(&usage.ru_stime);
-	core.wakeups = (uint64_t)usage.ru_nvcsw;
-	core.preempted = (uint64_t)usage.ru_nivcsw;
 	if (driver)
 		take_polls(driver, &core);
 	hd_stats_add(stats, &hd_core_group, &label, &core);

@@ -4,7 +4,6 @@
 #define HD_DRIVER_PRIVATE_H
 
 #include "hd_driver.h"
-#include "hd_stat_groups.h"
 
 struct hd_driver_ops {
 	const char *name;

@@ -197,7 +197,8 @@ static void add_driver(struct hd_service *s, struct hd_stats *stats) {
 		.count = (uint16_t)count,
 	};
 	hd_stats_add(stats, &s->group, NULL, s->value);
-	hd_driver_stats(s->driver, stats);
+	if (!s->loop.inner)
+		hd_driver_stats(s->driver, stats);
 }
 
 static uint64_t resident_bytes(void) {
@@ -246,8 +247,8 @@ void hd_service_gather(struct hd_service *s, struct hd_stats *stats) {
 		.gather_seconds = s->gather_seconds,
 	};
 
-	hd_stats_add(stats, &hd_process_group, NULL, &process);
 	hd_driver_core_stats(s->driver, stats);
+	hd_stats_add(stats, &hd_process_group, NULL, &process);
 	if (s->driver)
 		add_driver(s, stats);
 	s->gather_seconds += thread_seconds() - begin;

@@ -23,6 +23,7 @@ struct hd_service_loop {
 	void (*wake)(void *owner); /* has it call hd_service_woken() soon; any thread */
 	void *owner;
 	bool eal; /* the process has DPDK's: rte_telemetry answers */
+	bool inner; /* what its driver sends and receives passes ports that are counted: the driver's is none of them */
 };
 
 struct hd_service {
@@ -75,7 +76,7 @@ void hd_service_woken(
 	void (*fill)(void *owner, struct hd_stats *stats),
 	void *owner
 );
-/* Adds what is not the core's: driver, ports, queues, the core's thread, the process. */
+/* Adds what is not the core's: the core's thread, the process, driver, ports, queues. */
 void hd_service_gather(struct hd_service *service, struct hd_stats *stats);
 
 /* --- command lines --------------------------------------------------------------------------- */

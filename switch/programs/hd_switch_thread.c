@@ -81,10 +81,25 @@ static void call_counters(void *argument) {
 	x->ops->counters(x->self, call->counters);
 }
 
+/* The thread that moves frames is this one. */
+static void add_core(const struct hd_ports *ports, struct hd_stats *stats) {
+	const char *label = "ports";
+	struct hd_core_stats core;
+
+	if (hd_driver_thread_stats(&core) < 0) {
+		hd_stats_leave_out(stats);
+		return;
+	}
+	core.polls = hd_ports_polls(ports, &core.idle_polls);
+	hd_stats_add(stats, &hd_core_group, &label, &core);
+}
+
 static void call_gather(void *argument) {
 	struct call *call = argument;
+	struct hd_ports *ports = call->thread->config.ports;
 
-	hd_ports_gather(call->thread->config.ports, call->thread->config.executor, call->stats);
+	hd_ports_gather(ports, call->thread->config.executor, call->stats);
+	add_core(ports, call->stats);
 }
 
 /* --- what the agent asks --------------------------------------------------------------------- */
@@ -128,7 +143,8 @@ on_counters(void *owner, uint64_t counters[HD_SWITCH_COUNTER_COUNT], char *error
 static void on_gather(void *owner, struct hd_stats *stats) {
 	struct call call = {.thread = owner, .stats = stats};
 
-	(void)make_call(&call, call_gather);
+	if (make_call(&call, call_gather) < 0)
+		hd_stats_leave_out(stats);
 	hd_service_gather(call.thread->config.service, stats);
 }
 
@@ -188,7 +204,8 @@ static void wake(void *driver) {
 
 static int start_service(struct hd_switch_thread *thread) {
 	const struct hd_stat_group *groups[GROUPS_MAX];
-	const struct hd_service_loop loop = {.wake = wake, .owner = thread->driver, .eal = true};
+	const struct hd_service_loop loop
+		= {.wake = wake, .owner = thread->driver, .eal = true, .inner = true};
 	size_t count = 0;
 
 	for (size_t i = 0; hd_switch_agent_groups[i] && count + 1 < GROUPS_MAX; i++)

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import urllib.request
 
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
 import dpdk_lab
 import fabric
 import pen
@@ -51,6 +53,8 @@ def stop(process):
 def check_numbers():
     """OpenMetrics and DPDK's telemetry have the same numbers: of ports, queues, the executor and the agent."""
     text = urllib.request.urlopen("http://127.0.0.1:9478/metrics", timeout=10).read().decode()
+    families = [family.name for family in text_string_to_metric_families(text)]
+    assert len(set(families)) == len(families), families
     for wanted in ('heddle_port_rx_packets_total{port="1",driver="s1"}', "heddle_switch_forwarded_total ",
                    'heddle_switch_port_rate_bps{port="0"} 0', 'heddle_queue_drops_total{port="3"',
                    "heddle_switch_agent_slots_now"):
@@ -58,6 +62,32 @@ def check_numbers():
     telemetry = dpdk_lab.Telemetry(name=f"heddle-switch-{SERVICE}")
     assert telemetry.ask("/heddle/switch")["forwarded"] > 0
     assert len(telemetry.ask("/heddle/switch_port")) == 4
+
+
+def check_cores(star, agent):
+    """Frames that pass without the agent cost the thread of the ports."""
+    before = {row["core"]: row for row in agent.rows("cores")}
+    assert set(before) == {"ports", "main"}, before
+    assert " 0% packet loss" in star.run(1, "ping", "-n", "-c", "200", "-i", "0.005", "-W", "3", address(2))
+    after = {row["core"]: row for row in agent.rows("cores")}
+    assert after["ports"]["polls"] >= before["ports"]["polls"] + 200, (before, after)
+    assert after["ports"]["wakeups"] >= before["ports"]["wakeups"] + 100, (before, after)
+
+
+def check_dataplane(agent, controller):
+    """What the controller shows of the switch: each frame once, and the time of the ports' thread."""
+    def ports():
+        return sum(row["rx_packets"] for row in agent.rows("ports"))
+
+    def switch():
+        return next(row for row in controller.rows("dataplane") if row["role"] == "switch")
+
+    before = ports()
+    time_us = sum(row["user_seconds"] + row["system_seconds"] for row in agent.rows("cores")) * 1e6
+    pen.until(lambda: switch()["age_s"] is not None, "the switch has answered", 20)
+    row = switch()
+    assert before <= row["rx_packets"] <= ports(), (before, row, ports())
+    assert row["processor_us"] >= 0.99 * time_us > 0, (time_us, row)
 
 
 def main():
@@ -81,8 +111,13 @@ def main():
 
         agent = fabric.Shell(shell, SERVICE, key, star.hosts[1])
         assert agent.rows("slots") == []
-        assert [row["driver"] for row in agent.rows("ports")] == ["s0", "s1", "s2", "s3", "udp"]
+        # The agent's own socket is no port of the switch: its packets pass one.
+        assert [row["driver"] for row in agent.rows("ports")] == ["s0", "s1", "s2", "s3"]
+        assert {row["port"] for row in agent.rows("queues")} == {"0", "1", "2", "3"}
+        check_cores(star, agent)
+        check_dataplane(agent, fabric.Shell(shell, address(CONTROLLER), key, star.hosts[2]))
         counted = agent.counters()
+        assert counted["driver_received_packets"] > 0, counted
         assert any("forwarded" in name and value > 0 for name, value in counted.items()), counted
         check_numbers()
         numbers = json.loads(stop(switch))
