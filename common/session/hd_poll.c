@@ -14,12 +14,16 @@ void hd_poll_answer(
 	uint8_t values[HD_DATAPLANE_BYTES_MAX];
 	struct hd_dataplane dataplane = {0};
 	struct hd_stats *stats = hd_stats_create();
+	bool whole;
 
 	if (!stats)
 		return;
 	gather(node, stats);
+	whole = hd_stats_left_out(stats) == 0;
 	hd_dataplane_sum(&dataplane, stats);
 	hd_stats_destroy(stats);
+	if (!whole)
+		return;
 	message.stats.mark = poll->mark;
 	message.stats.at_ns = now;
 	message.stats.values.data = values;

@@ -7,7 +7,8 @@
 #include "hd_endpoint.h"
 
 /* gather adds the node's counters, and what its program knows of ports, queues and cores. Costs as much as a `show
- * counters`. */
+ * counters`. When something was left out nothing is answered: counters that are less than before would look like those
+ * of a node that began anew. */
 void hd_poll_answer(
 	struct hd_session *session,
 	const struct hd_msg_poll *poll,

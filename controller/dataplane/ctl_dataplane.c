@@ -8,6 +8,7 @@
 #define POLLS_APART_NS (2 * HD_MS)
 #define LOOKS_APART_NS                                                                             \
 	(250 * HD_MS) /* who looks again has the answers to its last look, if it was before this */
+#define ROUNDS_LATE_MAX 8 /* an answer may come when so many further rounds have begun */
 #define RATE_SPAN_MAX_NS (5 * HD_SECOND) /* two answers further apart make no rate of now */
 
 /* --- asking --- */
@@ -48,9 +49,13 @@ static void ask(struct hd_controller *c, struct ctl_node *node, struct hd_sink *
 	const struct hd_message message
 		= {.kind = HD_MSG_POLL, .poll = {.mark = c->dataplane.mark}};
 
+	bool first = node->polled == 0;
+
 	node->polled = c->dataplane.mark;
 	if (!readings_of(node))
 		return;
+	if (first)
+		node->readings->answered = c->dataplane.mark - 1;
 	c->counters.polls++;
 	(void)hd_session_send_once(node->session, &message, c->now, sink);
 }
@@ -66,21 +71,42 @@ static bool has_fallen(const struct hd_dataplane *now, const struct hd_dataplane
 	return false;
 }
 
-static void take(struct ctl_readings *r, const struct hd_dataplane *values, hd_ns at, hd_ns now) {
+/* Marks begin anew after the last one, at 1. */
+static bool is_after(uint32_t mark, uint32_t other) {
+	return mark != other && mark - other < UINT32_MAX / 2;
+}
+
+static void
+take(struct hd_controller *c,
+     struct ctl_readings *r,
+     uint32_t mark,
+     hd_ns at,
+     const struct hd_dataplane *values) {
 	bool follows = r->taken && !has_fallen(values, &r->last);
 
-	if (r->taken && !follows)
+	if (r->taken && !follows) {
 		r->base = (struct hd_dataplane){0};
+		r->cleared = 0;
+	}
 	r->before = r->last;
 	r->before_at = follows && at - r->at <= RATE_SPAN_MAX_NS ? r->at : 0;
 	r->last = *values;
 	r->at = at;
-	r->taken = now;
-	if (!r->clear_due)
+	r->taken = c->now;
+	/* What was asked for before the operator's `clear` is no base: it may be from long before. */
+	if (!r->clear_due || !is_after(mark, c->dataplane.mark_at_clear))
 		return;
 	r->base = *values;
-	r->cleared = now;
+	r->cleared = c->now;
 	r->clear_due = false;
+}
+
+/* One of the last questions, and the first answer to it or to a later one. */
+static bool is_due(const struct ctl_node *node, uint32_t mark) {
+	const struct ctl_readings *r = node->readings;
+
+	return r && node->polled != 0 && mark != 0 && node->polled - mark < ROUNDS_LATE_MAX
+		&& is_after(mark, r->answered);
 }
 
 void ctl_dataplane_take(
@@ -91,7 +117,7 @@ void ctl_dataplane_take(
 	struct ctl_readings *r = node->readings;
 	struct hd_dataplane values;
 
-	if (!r || m->mark != node->polled || m->mark == r->answered) {
+	if (!is_due(node, m->mark)) {
 		c->counters.stats_unasked++;
 		return;
 	}
@@ -102,22 +128,25 @@ void ctl_dataplane_take(
 		return;
 	}
 	c->counters.stats++;
-	take(r, &values, m->at_ns, c->now);
+	take(c, r, m->mark, m->at_ns, &values);
 }
 
 /* Our own counters are read, not asked for. */
 static void read_own(struct hd_controller *c) {
 	struct hd_stats *stats = hd_stats_create();
 	struct hd_dataplane values = {0};
+	bool whole;
 
 	if (!stats)
 		return;
 	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(c->endpoint));
 	if (c->config.ops && c->config.ops->gather)
 		c->config.ops->gather(c->config.owner, stats);
+	whole = hd_stats_left_out(stats) == 0;
 	hd_dataplane_sum(&values, stats);
 	hd_stats_destroy(stats);
-	take(&c->dataplane.own, &values, c->now, c->now);
+	if (whole)
+		take(c, &c->dataplane.own, c->dataplane.mark, c->now, &values);
 }
 
 void ctl_dataplane_poll(struct hd_controller *c, struct hd_sink *sink) {
@@ -150,7 +179,8 @@ uint32_t ctl_dataplane_clear(struct hd_controller *c) {
 	struct ctl_node *node;
 	uint32_t count = 1;
 
-	/* Before the round that is due: its answers are the base. */
+	/* The answers to the next round are the base. */
+	c->dataplane.mark_at_clear = c->dataplane.mark;
 	c->dataplane.own.clear_due = true;
 	TAILQ_FOREACH (node, &c->nodes, entry) {
 		if (node->role == HD_ROLE_NONE || !readings_of(node))

@@ -67,6 +67,8 @@ void hd_switch_agent_gather(const struct hd_switch_agent *agent, struct hd_stats
 
 	if (agent->config.ops->counters(agent->config.owner, counters, words, sizeof words) == 0)
 		hd_stats_add(stats, &hd_switch_counter_group, NULL, counters);
+	else
+		hd_stats_leave_out(stats);
 	hd_stats_add(stats, &hd_switch_agent_group, NULL, &agent->stats);
 	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(agent->endpoint));
 }

@@ -69,7 +69,7 @@
 	C(loads, "messages", "LOADs of link monitors taken")                                       \
 	C(polls, "messages", "nodes asked for what they have counted")                             \
 	C(stats, "messages", "of these, answered")                                                 \
-	C(stats_unasked, "messages", "such answers that nobody asked for, or late ones")           \
+	C(stats_unasked, "messages", "such answers that nobody asked for, or too late ones")       \
 	C(shows, "messages", "tables asked for by shells")                                         \
 	C(commands, "messages", "commands of operators: set, pause, drain, evict")                 \
 	C(commands_refused, "messages", "of these, wrong: nothing was changed")                    \

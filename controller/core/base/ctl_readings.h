@@ -12,13 +12,14 @@ struct ctl_readings {
 	hd_ns taken; /* `last`, by our clock; 0: the node has not answered yet */
 	hd_ns at, before_at; /* of both, by the node's clock; before_at 0: there is no rate */
 	hd_ns cleared; /* 0: counted from the node's start */
-	bool clear_due; /* the next one is the base */
-	uint32_t answered; /* mark of the POLL that `last` answers */
+	bool clear_due; /* the answer to the next round is the base */
+	uint32_t answered; /* mark of the newest POLL that was answered */
 };
 
 /* The controller asks its nodes while somebody looks. */
 struct ctl_dataplane {
 	uint32_t mark; /* of the newest round of POLLs */
+	uint32_t mark_at_clear; /* of the newest round when the operator said `clear` */
 	bool asking; /* not all nodes have been asked in it */
 	hd_ns began; /* that round */
 	hd_ns poll_at; /* HD_NEVER: nobody looks */

@@ -252,6 +252,7 @@ static void test_clear(void **state) {
 	rows = show(s, "dataplane", "role=server");
 	assert_int_equal(number(rows, 0, "rx_packets"), 200);
 	assert_true(json_is_null(field(rows, 0, "rx_mbps")));
+	assert_true(json_is_null(field(rows, 0, "cleared_s")));
 	close_scene(s);
 }
 
@@ -263,6 +264,55 @@ say_stats(struct peer *peer, uint32_t mark, hd_ns at, const void *data, uint32_t
 	};
 
 	say_once(peer, &m);
+}
+
+/* A node that needs longer than there is between two rounds is seen all the same. */
+static void test_slow(void **state) {
+	struct scene *s = open_scene();
+	struct hd_dataplane d = sample(1);
+	uint8_t values[HD_DATAPLANE_BYTES_MAX];
+	uint32_t bytes = (uint32_t)hd_dataplane_encode(&d, values), mark;
+	const json_t *rows;
+	struct peer *late;
+
+	(void)state;
+	(void)show(s, "dataplane", "");
+	mark = peer_last(s->server, HD_MSG_POLL)->poll.mark;
+	for (uint32_t i = 1; i <= 9; i++) {
+		net_run(&s->net, 250 * HD_MS);
+		(void)show(s, "dataplane", "");
+		assert_int_equal(peer_last(s->server, HD_MSG_POLL)->poll.mark, mark + i);
+	}
+	say_stats(s->server, mark + 1, 3, values, bytes); /* the newest but eight */
+	assert_int_equal(counted(s)->stats_unasked, 1);
+	say_stats(s->server, mark + 2, 4, values, bytes);
+	say_stats(s->server, mark + 8, 5, values, bytes);
+	assert_int_equal(counted(s)->stats, 2);
+	say_stats(s->server, mark + 7, 6, values, bytes); /* overtaken */
+	say_stats(s->server, mark + 8, 7, values, bytes); /* twice */
+	assert_int_equal(counted(s)->stats_unasked, 3);
+	/* What was asked before `clear` is shown, but is not where it counts from. */
+	clear(s);
+	say_stats(s->server, mark + 9, 8, values, bytes);
+	rows = show(s, "dataplane", "role=server");
+	assert_int_equal(number(rows, 0, "rx_packets"), 100);
+	assert_true(json_is_null(field(rows, 0, "cleared_s")));
+	d = sample(2);
+	answer(s->server, 9, &d);
+	rows = show(s, "dataplane", "role=server");
+	assert_int_equal(number(rows, 0, "rx_packets"), 0);
+	assert_true(json_is_real(field(rows, 0, "cleared_s")));
+	assert_int_equal(counted(s)->stats, 4);
+	/* Who comes later was not asked before. */
+	late = net_worker(&s->net, "t", "digits", 2, 8);
+	net_run(&s->net, 300 * HD_MS);
+	say_stats(late, mark + 10, 5, values, bytes);
+	(void)show(s, "dataplane", "");
+	say_stats(late, mark + 10, 6, values, bytes);
+	assert_int_equal(counted(s)->stats_unasked, 5);
+	answer(late, 7, &d);
+	assert_int_equal(counted(s)->stats, 5);
+	close_scene(s);
 }
 
 static void test_hostile(void **state) {
@@ -324,6 +374,7 @@ int main(void) {
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_clear),
+		cmocka_unit_test(test_slow),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_filter),
 	};

@@ -109,6 +109,10 @@ static int on_counters(
 	char *error,
 	size_t error_bytes
 ) {
+	const struct executor *e = owner;
+
+	if (e->fail_counters)
+		return e->fail_counters;
 	counters[HD_SWITCH_COUNTER_drop_token] = 5;
 	return 0;
 }

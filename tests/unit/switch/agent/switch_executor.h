@@ -15,7 +15,7 @@ struct executor {
 	struct hd_switch_copy receivers[HD_SWITCH_LEASES_MAX][HD_SWITCH_RECEIVERS_MAX];
 	uint32_t count, sets, ends, asked;
 	uint32_t unknown; /* so many looks for a neighbour say that it is not known yet */
-	int fail_neighbour, fail_set, fail_waits; /* -errno that they return */
+	int fail_neighbour, fail_set, fail_waits, fail_counters; /* -errno that they return */
 };
 
 extern const struct hd_switch_agent_ops executor_ops;

@@ -371,6 +371,15 @@ static void test_polled(void **state) {
 	assert_int_equal(last->kind, HD_MSG_STATS);
 	assert_int_equal(last->stats.mark, 9);
 	assert_true(last->stats.at_ns > 0 && last->stats.values.bytes > 0);
+	/* With a part of the counters it would look as if it had begun anew. */
+	world->executor.fail_counters = -ECANCELED;
+	fake_send(world->controller, &poll);
+	net_run(&world->net, 2 * HD_MS);
+	assert_int_equal(fake_count(world->controller, HD_MSG_STATS), 1);
+	world->executor.fail_counters = 0;
+	fake_send(world->controller, &poll);
+	net_run(&world->net, 2 * HD_MS);
+	assert_int_equal(fake_count(world->controller, HD_MSG_STATS), 2);
 	assert_int_equal(stats_of(world)->refused_messages, 0);
 	world_close(world);
 }
