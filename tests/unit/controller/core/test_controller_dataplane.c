@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The tables of the dataplane: nodes are asked while somebody looks, and what they answer is bounded. */
 #include "controller_net.h"
+#include "ctl_core.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -315,6 +316,35 @@ static void test_slow(void **state) {
 	close_scene(s);
 }
 
+static bool unreadable;
+
+static void gather(void *owner, struct hd_stats *stats) {
+	(void)owner;
+	if (unreadable)
+		hd_stats_leave_out(stats);
+}
+
+/* The controller's own counters are taken whole or not at all. */
+static void test_incomplete(void **state) {
+	struct scene *s = open_scene();
+	struct hd_controller_ops ops = *s->net.controller->config.ops;
+	const json_t *rows;
+
+	(void)state;
+	ops.gather = gather;
+	s->net.controller->config.ops = &ops;
+	(void)show(s, "dataplane", "");
+	unreadable = true;
+	net_run(&s->net, 2500 * HD_MS);
+	rows = show(s, "dataplane", "role=controller");
+	assert_true(json_real_value(field(rows, 0, "age_s")) > 2);
+	unreadable = false;
+	net_run(&s->net, HD_SECOND);
+	rows = show(s, "dataplane", "role=controller");
+	assert_true(json_real_value(field(rows, 0, "age_s")) < 1);
+	close_scene(s);
+}
+
 static void test_hostile(void **state) {
 	struct scene *s = open_scene();
 	struct hd_dataplane d = sample(1);
@@ -375,6 +405,7 @@ int main(void) {
 		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_clear),
 		cmocka_unit_test(test_slow),
+		cmocka_unit_test(test_incomplete),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_filter),
 	};
