@@ -27,13 +27,15 @@ struct hd_plan_busy {
 };
 
 /* Deficits are sums of shares of amounts, which doubles cannot hold exactly: a third of 10 units three times is not 10.
- * A sum is off by 2^-53 of the greatest term for each charge; so this share of the greatest leaves room for 131,072
- * charges, eight plans of HD_PENDING_MAX, all off the same way. Of 30 GB it is less than a byte for two tenants. */
+ * A sum is off by 2^-53 of its greatest term or partial sum for each charge, also long after that; so this share of the
+ * greatest leaves room for 131,072 charges, eight plans of HD_PENDING_MAX, all off the same way. Of 30 GB it is less
+ * than a byte for two tenants. */
 #define HD_PLAN_OWED_EQUAL 0x1p-36
 
 struct hd_plan_tenant {
 	double weight; /* > 0 */
 	double deficit; /* in: service owed, in units; out: after this plan's grants are charged by the caller */
+	double deficit_most; /* the greatest that it was, or changed by, since it was 0; 0: it is exact */
 };
 
 struct hd_plan_job {

@@ -60,6 +60,8 @@ static int check_owners(struct hd_plan *plan, const struct hd_plan_input *in) {
 			return fail(plan, "tenants[%u].weight: must be positive", t);
 		if (!isfinite(in->tenants[t].deficit))
 			return fail(plan, "tenants[%u].deficit: must be finite", t);
+		if (!(in->tenants[t].deficit_most >= 0) || !isfinite(in->tenants[t].deficit_most))
+			return fail(plan, "tenants[%u].deficit_most: must be 0 or more", t);
 	}
 	for (uint32_t j = 0; j < in->job_count; j++) {
 		const struct hd_plan_job *job = &in->jobs[j];

@@ -140,15 +140,15 @@ static void classify(struct hd_plan *plan) {
 	}
 }
 
-/* What everybody is owed, and by how much that may be off: a deficit has been, or will be, as much as the largest
- * item or what it is now. */
+/* What everybody is owed, and by how much that may be off: a deficit is, was, or will be as much as what it is now, the
+ * greatest that it was, and the largest item. */
 static void open_tenants(struct hd_plan *plan) {
 	double most = 0, amount = 0;
 
 	memset(plan->tenant_pending, 0, sizeof plan->tenant_pending);
 	for (uint32_t t = 0; t < plan->in->tenant_count; t++) {
 		plan->deficit[t] = plan->in->tenants[t].deficit;
-		most = fmax(most, fabs(plan->deficit[t]));
+		most = fmax(most, fmax(fabs(plan->deficit[t]), plan->in->tenants[t].deficit_most));
 	}
 	for (uint32_t i = 0; i < plan->in->item_count; i++)
 		amount = fmax(amount, plan->in->items[i].amount);

@@ -5,6 +5,12 @@
 
 #include <math.h>
 
+static void change(struct ctl_tenant *tenant, double amount) {
+	tenant->deficit += amount;
+	tenant->deficit_most
+		= fmax(tenant->deficit_most, fmax(fabs(amount), fabs(tenant->deficit)));
+}
+
 void ctl_tenant_charge(struct hd_controller *c, const struct ctl_transfer *t) {
 	struct ctl_scratch *s = &c->scratch;
 	uint64_t bytes = t->group && t->group->sum ? t->group->sum->bytes : t->bytes;
@@ -18,8 +24,8 @@ void ctl_tenant_charge(struct hd_controller *c, const struct ctl_transfer *t) {
 		weights += s->tenant_busy[i] ? c->tenants[i]->weight : 0;
 	for (uint32_t i = 0; i < c->tenant_count && weights > 0; i++)
 		if (s->tenant_busy[i])
-			c->tenants[i]->deficit += amount * c->tenants[i]->weight / weights;
-	tenant->deficit -= amount;
+			change(c->tenants[i], amount * c->tenants[i]->weight / weights);
+	change(tenant, -amount);
 }
 
 void ctl_tenants_mark(struct hd_controller *c) {
@@ -40,7 +46,7 @@ void ctl_tenants_mark(struct hd_controller *c) {
 		}
 		s->tenant_turns[i] = pending == 0 && pushes > 0;
 		if (!s->tenant_busy[i])
-			c->tenants[i]->deficit = 0;
+			c->tenants[i]->deficit = c->tenants[i]->deficit_most = 0;
 	}
 }
 
@@ -48,7 +54,8 @@ static double weight_of(const struct ctl_tenant *tenant) {
 	return tenant->weight > 0 ? tenant->weight : 1;
 }
 
-/* Whether x's deficit after so much still exceeds y's, by weight, and not by rounding only (as in the planner). */
+/* Whether x's deficit after so much still exceeds y's, by weight, and not by rounding only. As in the planner, but
+ * nothing is charged between what is compared here: larger transfers that are pending have no part in the rounding. */
 static bool
 owed_more(const struct ctl_tenant *x, const struct ctl_tenant *y, double amount, double most) {
 	const double rounding = (most + amount) * HD_PLAN_OWED_EQUAL;
@@ -64,7 +71,7 @@ bool ctl_tenant_may_wait(const struct hd_controller *c, const struct ctl_transfe
 	double most = 0;
 
 	for (uint32_t i = 0; i < c->tenant_count; i++)
-		most = fmax(most, fabs(c->tenants[i]->deficit));
+		most = fmax(most, fmax(fabs(c->tenants[i]->deficit), c->tenants[i]->deficit_most));
 	for (uint32_t i = 0; own && t->direction == HD_PUSH && i < c->tenant_count; i++) {
 		const struct ctl_tenant *other = c->tenants[i];
 

@@ -54,6 +54,7 @@ static void input_jobs(struct hd_controller *c) {
 		s->tenants[i] = (struct hd_plan_tenant){
 			.weight = c->tenants[i]->weight > 0 ? c->tenants[i]->weight : 1,
 			.deficit = c->tenants[i]->deficit,
+			.deficit_most = c->tenants[i]->deficit_most,
 		};
 	for (uint32_t i = 0; i < c->job_count; i++) {
 		const struct ctl_job *job = c->jobs[i];

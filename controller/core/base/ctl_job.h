@@ -17,6 +17,7 @@ struct ctl_tenant {
 	uint32_t jobs;
 	double weight; /* the greatest of its jobs' */
 	double deficit; /* bytes owed; the tenants' sum is 0 while all are busy */
+	double deficit_most; /* the greatest that it was, or changed by, since it was set to 0 */
 	uint64_t granted_bytes;
 };
 

@@ -182,8 +182,7 @@ segments_of(struct reference *r, const struct hd_plan_item *item, struct hd_plan
 	free(pieces);
 }
 
-/* The residual of the link just before `at`: that of the last breakpoint before it. Breakpoints that
- * differ by rounding are one. */
+/* The link's residual just before `at`: that of the last breakpoint before it; some differ by rounding only. */
 static double residual_before(const struct reference *r, uint32_t link, double at) {
 	double last = 0;
 
@@ -363,12 +362,13 @@ static double score(const struct reference *r, uint32_t i) {
 	return (r->deficit[t] - r->in->items[i].amount) / r->in->tenants[t].weight;
 }
 
-/* Scores that are equal on paper: deficits are sums of shares, each rounded. */
+/* Scores that are equal on paper: deficits are sums of shares, each rounded, and may have been greater. */
 static bool same_score(const struct reference *r, uint32_t a, uint32_t b) {
+	const struct hd_plan_tenant *tenants = r->in->tenants;
 	double most = 0, amount = 0;
 
 	for (uint32_t t = 0; t < r->in->tenant_count; t++)
-		most = fmax(most, fabs(r->in->tenants[t].deficit));
+		most = fmax(most, fmax(fabs(tenants[t].deficit), tenants[t].deficit_most));
 	for (uint32_t i = 0; i < r->in->item_count; i++)
 		amount = fmax(amount, r->in->items[i].amount);
 	const double off = ldexp(most + amount, -36);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who goes first among equals: the written rule for ties between jobs, and between tenants. */
-#include "hd_plan.h"
+#include "plan_reference.h"
 
+#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -228,6 +229,50 @@ static void test_a_byte_more(void **state) {
 	hd_plan_destroy(plan);
 }
 
+/* What is left of great deficits is as far off as they were, also beside small pushes. */
+static void test_what_was_owed(void **state) {
+	struct hd_plan_tenant tenant[2] = {{.weight = 1}, {.weight = 1, .deficit = 8e-6}};
+	struct hd_plan_job jobs[2] = {
+		{.tau_max = 8, .theta = INFINITY}, {.tenant = 1, .tau_max = 8, .theta = INFINITY}};
+	struct hd_plan_item items[2]
+		= {{.id = 1, .amount = 4096, .path_count = 1},
+		   {.id = 2, .job = 1, .amount = 4096, .path_count = 1}};
+	const struct hd_plan_input in = {
+		.link_count = 1,
+		.capacity = one_link,
+		.tenant_count = 2,
+		.tenants = tenant,
+		.job_count = 2,
+		.jobs = jobs,
+		.item_count = 2,
+		.items = items,
+		.ageing_s = INFINITY,
+	};
+	const double wrong[] = {-1, INFINITY, NAN};
+	struct hd_plan_entry reference[2];
+	const struct hd_plan_entry *entries;
+	const char *error = NULL;
+	struct hd_plan *plan;
+	uint32_t count;
+
+	(void)state;
+	assert_int_equal(hd_plan_create(&plan), 0);
+	for (uint32_t t = 0; t < 3; t++) { /* whose it was makes no difference */
+		tenant[0].deficit_most = t == 0 ? 6e10 : 0;
+		tenant[1].deficit_most = t == 1 ? 6e10 : 0;
+		assert_int_equal(hd_plan_run(plan, &in, &entries, &count, &error), 0);
+		assert_int_equal(entries[0].item, t == 2); /* exact ones do decide */
+		assert_int_equal(plan_reference(&in, reference), 0);
+		assert_int_equal(reference[0].item, t == 2);
+	}
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		tenant[1].deficit_most = wrong[i];
+		assert_int_equal(hd_plan_run(plan, &in, &entries, &count, &error), -EINVAL);
+		assert_string_equal(error, "tenants[1].deficit_most: must be 0 or more");
+	}
+	hd_plan_destroy(plan);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_jobs_by_wait),
@@ -235,6 +280,7 @@ int main(void) {
 		cmocka_unit_test(test_runner_up),
 		cmocka_unit_test(test_equal_scores),
 		cmocka_unit_test(test_a_byte_more),
+		cmocka_unit_test(test_what_was_owed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

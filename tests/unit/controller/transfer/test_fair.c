@@ -157,6 +157,33 @@ static void test_rounding(void **state) {
 	free(s);
 }
 
+/* Thirds of 60 GB are off by more than a push of 4 kB would be: nobody waits with it for their last bits. */
+static void test_rounding_of_before(void **state) {
+	struct scene *s = scene_new();
+
+	(void)state;
+	s->due.bytes = 4096;
+	for (uint64_t bytes = 60000000000; bytes < 60000000300; bytes++) {
+		for (uint32_t i = 0; i < TENANTS; i++) {
+			const struct ctl_transfer t = {.job = &s->job[i], .bytes = bytes};
+
+			ctl_tenants_mark(&s->c);
+			ctl_tenant_charge(&s->c, &t);
+		}
+		assert_false(waits(s));
+	}
+	assert_true(s->tenant[0].deficit_most > 4e10);
+	s->tenant[0].deficit -= 10; /* more than that is owed */
+	assert_true(waits(s));
+	/* Who was idle is owed nothing: what was before has no part in it any more. */
+	for (uint32_t i = 0; i < JOBS; i++)
+		s->job[i].pending = s->job[i].open = s->job[i].open_pushes = 0;
+	ctl_tenants_mark(&s->c);
+	for (uint32_t i = 0; i < TENANTS; i++)
+		assert_true(s->tenant[i].deficit_most == 0);
+	free(s);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_more_is_owed),
@@ -165,6 +192,7 @@ int main(void) {
 		cmocka_unit_test(test_who_does_not_wait),
 		cmocka_unit_test(test_charge),
 		cmocka_unit_test(test_rounding),
+		cmocka_unit_test(test_rounding_of_before),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
