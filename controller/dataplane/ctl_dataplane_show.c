@@ -47,14 +47,15 @@
 #define LINKS(F, row) \
 	F(row, link, TEXT, "FROM>TO, at a host with nodes") \
 	F(row, host, TEXT, "that host") \
-	F##_OF(row, direction, "out in", "out: what the nodes of the host sent; in: what they received") \
+	F##_OF(row, direction, "out in", \
+		"out: what the nodes of the host sent; in: what they received; also to and from each other") \
 	F(row, nodes, COUNT, "of the host") \
 	F(row, silent, COUNT, "of these, without an answer for 3 s") \
 	F(row, packets, COUNT, "that way") \
 	F(row, bytes, COUNT, "their payload") \
 	F(row, pps, REAL_OR_NULL, "packets a second, of late") \
 	F(row, mbps, REAL_OR_NULL, "their payload") \
-	F(row, estimate_mbps, REAL, "what the link is believed to carry for us") \
+	F(row, estimate_mbps, REAL, "what the link is believed to carry for us; packets inside the host do not cross it") \
 	F(row, drops, COUNT, "out: that could not leave; in: dropped when they had arrived")
 /* clang-format on */
 
@@ -88,7 +89,7 @@ HD_ROW_SHAPE(
 	links_row,
 	LINKS,
 	"dataplane-links",
-	"what nodes have sent and received over the links of their hosts"
+	"what the nodes of a host have sent and received, beside what its link carries"
 );
 
 #define TRAFFIC_OF(t, sum, why)                                                                    \

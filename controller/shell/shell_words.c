@@ -76,7 +76,7 @@ const struct shell_form shell_forms[] = {
 	 shell_run_show_by},
 	{"show dataplane by job [FILTER...]", "the same of a job's workers", shell_run_show_by},
 	{"show dataplane by link [FILTER...]",
-	 "what the nodes of a host send and receive over its link",
+	 "what the nodes of a host send and receive, also to and from each other",
 	 shell_run_show_by},
 	{"show dataplane [FILTER...]",
 	 "packets, rates, drops, retransmissions, queues, processor of every node",
@@ -85,10 +85,18 @@ const struct shell_form shell_forms[] = {
 	 "how many workers each job should have, who says so, and why",
 	 shell_run_show},
 	{"show settings [FILTER...]", "what `set` can change", shell_run_show},
-	{"watch dataplane by host [FILTER...]", "the same again and again", shell_run_watch_by},
-	{"watch dataplane by job [FILTER...]", "the same again and again", shell_run_watch_by},
-	{"watch dataplane by link [FILTER...]", "the same again and again", shell_run_watch_by},
-	{"watch dataplane [FILTER...]", "the same again and again", shell_run_watch},
+	{"watch dataplane by host [FILTER...]",
+	 "packets by host every second, and what has changed",
+	 shell_run_watch_by},
+	{"watch dataplane by job [FILTER...]",
+	 "packets by job every second, and what has changed",
+	 shell_run_watch_by},
+	{"watch dataplane by link [FILTER...]",
+	 "packets by link every second, and what has changed",
+	 shell_run_watch_by},
+	{"watch dataplane [FILTER...]",
+	 "packets of every node every second, and what has changed",
+	 shell_run_watch},
 	{"watch TABLE [FILTER...]",
 	 "the table again and again, and what has changed (--interval-s, --count)",
 	 shell_run_watch},
@@ -124,18 +132,20 @@ const struct shell_form shell_forms[] = {
 };
 const size_t shell_form_count = sizeof shell_forms / sizeof shell_forms[0];
 
-/* Words that several commands begin with. */
+/* Words, and their places, that several commands go on from. */
 static const struct {
+	int index;
 	const char *word, *help;
 } beginnings[] = {
-	{"show", "a table of what is there, once"},
-	{"set", "changes a setting, of the controller or of a job"},
-	{"pause", "grants nothing any more, to all or to a job"},
-	{"resume", "grants again, to all or to a job"},
-	{"drain", "no new grants to or from a host"},
-	{"undrain", "grants to and from a host again"},
-	{"evict", "sends a worker or all workers of a job away"},
-	{"elastic", "how many workers a job should have: plans, policies, prices"},
+	{0, "show", "a table of what is there, once"},
+	{0, "set", "changes a setting, of the controller or of a job"},
+	{0, "pause", "grants nothing any more, to all or to a job"},
+	{0, "resume", "grants again, to all or to a job"},
+	{0, "drain", "no new grants to or from a host"},
+	{0, "undrain", "grants to and from a host again"},
+	{0, "evict", "sends a worker or all workers of a job away"},
+	{0, "elastic", "how many workers a job should have: plans, policies, prices"},
+	{2, "by", "sums of nodes: of a host, a job's workers, or a host's links"},
 };
 
 /* Stops what runs for others: no word that was cut short does that. */
@@ -342,10 +352,11 @@ static bool offered(char seen[][32], size_t *count, const char *word) {
 	return false;
 }
 
-/* What the word at `index` leads to: the help of the form that ends with it, of the only one that it begins, or of all
- * that it begins. */
+/* What the word at `index` leads to: the help of the form that ends with it, of all that go on from it, or of the only
+ * one that does. */
 static const char *word_help(const bool *keep, int index, const char *word) {
 	const char *only = NULL;
+	int count = 0;
 
 	for (size_t f = 0; f < shell_form_count; f++) {
 		size_t bytes, after;
@@ -358,11 +369,12 @@ static const char *word_help(const bool *keep, int index, const char *word) {
 		if (!next || !is_literal(next))
 			return shell_forms[f].help;
 		only = shell_forms[f].help;
+		count++;
 	}
-	for (size_t i = 0; index == 0 && i < sizeof beginnings / sizeof beginnings[0]; i++)
-		if (strcmp(beginnings[i].word, word) == 0)
+	for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
+		if (beginnings[i].index == index && strcmp(beginnings[i].word, word) == 0)
 			return beginnings[i].help;
-	return only;
+	return count == 1 ? only : "";
 }
 
 void shell_next(
