@@ -208,7 +208,7 @@ void srv_member_send(
 );
 void srv_controller_send(struct srv_turn *turn, const struct hd_message *message);
 void srv_turn_event(struct srv_turn *turn, struct hd_event *event);
-/* The same of a job, with its name for the log. */
+/* The same of a job, with its name for the log beside what event->who says of the node. */
 void srv_job_event(struct srv_turn *turn, const struct srv_job *job, struct hd_event *event);
 
 #endif

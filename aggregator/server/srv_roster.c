@@ -31,7 +31,6 @@ void srv_roster_change(struct srv_turn *turn, struct srv_job *job, uint16_t rank
 static void roster_event(struct srv_turn *turn, const struct srv_job *job) {
 	struct hd_event event = {
 		.kind = HD_EVENT_ROSTER,
-		.job = job->id,
 		.aux = job->roster.count,
 		.version = job->roster.change,
 		.position = job->roster.target,
@@ -40,7 +39,7 @@ static void roster_event(struct srv_turn *turn, const struct srv_job *job) {
 		.value = (double)job->roster.scale,
 	};
 
-	srv_turn_event(turn, &event);
+	srv_job_event(turn, job, &event);
 }
 
 void srv_roster_say(struct srv_turn *turn, struct srv_job *job) {
@@ -96,16 +95,17 @@ void srv_roster_told(struct srv_turn *turn, const struct hd_msg_roster *message)
 
 void srv_roster_notice(
 	struct srv_turn *turn,
-	const struct srv_member *member,
+	const struct srv_peer *peer,
 	const struct hd_msg_notice *notice
 ) {
+	const struct hd_who who = hd_session_who(peer->session);
 	struct hd_event event = {
 		.kind = HD_EVENT_NOTICE,
-		.job = notice->job,
-		.worker = member->rank,
+		.worker = peer->member->rank,
 		.value = notice->left_us * 1e-6,
+		.who = &who,
 	};
 
 	turn->server->stats.notices++;
-	srv_turn_event(turn, &event);
+	srv_job_event(turn, peer->job, &event);
 }

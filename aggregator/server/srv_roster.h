@@ -20,7 +20,7 @@ void srv_roster_told(struct srv_turn *turn, const struct hd_msg_roster *message)
 /* A worker without a controller will be preempted. */
 void srv_roster_notice(
 	struct srv_turn *turn,
-	const struct srv_member *member,
+	const struct srv_peer *peer,
 	const struct hd_msg_notice *notice
 );
 

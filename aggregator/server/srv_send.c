@@ -69,8 +69,12 @@ void srv_turn_event(struct srv_turn *turn, struct hd_event *event) {
 }
 
 void srv_job_event(struct srv_turn *turn, const struct srv_job *job, struct hd_event *event) {
-	const struct hd_who who = {.tenant = job->spec.tenant, .job = job->spec.name};
+	struct hd_who who = {0};
 
+	if (event->who)
+		who = *event->who;
+	who.tenant = job->spec.tenant;
+	who.job = job->spec.name;
 	event->job = job->id;
 	event->who = &who;
 	srv_turn_event(turn, event);

@@ -134,10 +134,9 @@ static void on_leave(void *turn, void *from, const struct hd_message *message) {
 
 static void on_notice(void *turn, void *from, const struct hd_message *message) {
 	const struct hd_msg_notice *notice = &message->notice;
-	const struct srv_member *member = peer_speaks(turn, from, notice->job, notice->worker);
 
-	if (member)
-		srv_roster_notice(turn, member, notice);
+	if (peer_speaks(turn, from, notice->job, notice->worker))
+		srv_roster_notice(turn, from, notice);
 }
 
 static void on_work(void *turn, void *from, const struct hd_message *message) {

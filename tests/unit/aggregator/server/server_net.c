@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,12 +44,28 @@ static void net_send(
 	net->packets[(net->first + net->count++) % NET_PACKETS_MAX] = packet;
 }
 
+/* What an event says of a node and a job is gone after the call. */
+static void keep_who(struct net *net, const struct hd_who *who) {
+	(void)snprintf(
+		net->who,
+		sizeof net->who,
+		"%s %08x:%u %s/%s",
+		who->name ? who->name : "",
+		who->address.ipv4,
+		who->address.port,
+		who->tenant,
+		who->job
+	);
+}
+
 static void net_event_sink(struct hd_sink *sink, const struct hd_event *event) {
 	struct net *net = ((struct net_node *)sink)->net;
 
 	assert_true(net->event_count < NET_EVENTS_MAX);
 	assert_int_equal(event->at, net->now);
 	net->events[net->event_count++] = *event;
+	if (event->who && event->who->job)
+		keep_who(net, event->who);
 }
 
 void net_add(struct net *net, struct net_node *node, uint32_t ipv4) {

@@ -50,6 +50,7 @@ struct net {
 	uint64_t sent, lost;
 	struct hd_event *events; /* of the server */
 	size_t event_count;
+	char who[256]; /* NAME ADDRESS TENANT/JOB, of the newest event that says a job */
 	struct hd_keyring keys;
 	struct hd_key key;
 	struct net_node server_node;

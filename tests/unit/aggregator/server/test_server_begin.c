@@ -325,6 +325,29 @@ static void test_rank_held(void **state) {
 	close_fixture(&f);
 }
 
+/* A worker says that it will be preempted: the log names it, its job and where it is. */
+static void test_notice(void **state) {
+	struct hd_message notice = {.kind = HD_MSG_NOTICE, .notice = {.left_us = 1500000}};
+	struct fixture f;
+
+	(void)state;
+	open_fixture(&f, true);
+	fake_join(f.worker, &f.spec);
+	assert_true(joins_again(&f, 2 * HD_SECOND) != 0);
+	notice.notice.job = f.worker->job;
+	fake_send(f.worker, &notice);
+	net_run(&f.net, HD_MS);
+	assert_int_equal(net_events(&f.net, HD_EVENT_NOTICE), 1);
+	assert_int_equal(net_event(&f.net, HD_EVENT_NOTICE, 0)->job, f.worker->job);
+	assert_true(net_event(&f.net, HD_EVENT_NOTICE, 0)->value == 1.5);
+	assert_string_equal(f.net.who, "worker 0a000100:4773 t/job");
+	notice.notice.worker = 1; /* of another */
+	fake_send(f.worker, &notice);
+	net_run(&f.net, HD_MS);
+	assert_int_equal(net_events(&f.net, HD_EVENT_NOTICE), 1);
+	close_fixture(&f);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_waits_for_the_word),
@@ -336,6 +359,7 @@ int main(void) {
 		cmocka_unit_test(test_alone_from_the_start),
 		cmocka_unit_test(test_alone_later),
 		cmocka_unit_test(test_rank_held),
+		cmocka_unit_test(test_notice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
