@@ -66,12 +66,6 @@ static uint64_t whole(const struct hd_stat *stat, union hd_stat_value value) {
 	return value.f64 > 0 && value.f64 < 1e12 ? (uint64_t)(value.f64 * 1e6) : 0;
 }
 
-static void add(uint64_t *value, uint64_t more) {
-	uint64_t room = HD_DATAPLANE_VALUE_MAX - *value;
-
-	*value += more < room ? more : room;
-}
-
 void hd_dataplane_sum(struct hd_dataplane *dataplane, const struct hd_stats *stats) {
 	const struct hd_stat_group *group = NULL;
 	size_t place[HD_STAT_VALUES_MAX] = {0};
@@ -87,8 +81,10 @@ void hd_dataplane_sum(struct hd_dataplane *dataplane, const struct hd_stats *sta
 		}
 		for (uint16_t j = 0; j < row.group->count; j++)
 			if (place[j] != NONE)
-				add(hd_dataplane_at(dataplane, place[j]),
-				    whole(&row.group->stats[j], row.value[j]));
+				hd_dataplane_add(
+					hd_dataplane_at(dataplane, place[j]),
+					whole(&row.group->stats[j], row.value[j])
+				);
 	}
 }
 

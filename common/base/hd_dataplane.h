@@ -20,19 +20,20 @@
 /* clang-format off */
 #define HD_DATAPLANE_STATS(S) \
 	S(rx_packets, "packets", "packets received", COUNTER, "port.rx_packets") \
-	S(rx_bytes, "bytes", "their payload", COUNTER, "port.rx_bytes") \
+	S(rx_bytes, "bytes", "payload bytes received", COUNTER, "port.rx_bytes") \
 	S(tx_packets, "packets", "packets sent", COUNTER, "port.tx_packets") \
-	S(tx_bytes, "bytes", "their payload", COUNTER, "port.tx_bytes") \
+	S(tx_bytes, "bytes", "payload bytes sent", COUNTER, "port.tx_bytes") \
 	S(chunks_sent, "packets", "data chunks sent", COUNTER, "transfer.chunks_sent") \
-	S(chunks_resent, "packets", "of these, sent again", COUNTER, "transfer.chunks_resent") \
+	S(chunks_resent, "packets", "data chunks sent again", COUNTER, "transfer.chunks_resent") \
 	S(control_sent, "packets", "control packets sent", COUNTER, "endpoint.sent") \
-	S(control_resent, "packets", "of these, sent again", COUNTER, "endpoint.resent") \
-	S(duplicates, "packets", "chunks that were there already", COUNTER, "*.duplicates switch.drop_duplicate") \
+	S(control_resent, "packets", "control packets sent again", COUNTER, "endpoint.resent") \
+	S(duplicates, "packets", "data chunks received that were there already", COUNTER, \
+		"*.duplicates switch.drop_duplicate") \
 	S(processor_us, "us", "processor time of the threads that move packets", COUNTER, \
 		"core.user_seconds core.system_seconds") \
-	S(wakeups, "wakeups", "times that they slept and were woken", COUNTER, "core.wakeups") \
-	S(queue_bytes, "bytes", "waiting in queues now", GAUGE, "queue.backlog_bytes") \
-	S(queue_limit_bytes, "bytes", "what the queues can hold", GAUGE, "queue.limit_bytes") \
+	S(wakeups, "wakeups", "times that the threads that move packets were woken", COUNTER, "core.wakeups") \
+	S(queue_bytes, "bytes", "bytes that wait in queues now", GAUGE, "queue.backlog_bytes") \
+	S(queue_limit_bytes, "bytes", "bytes that the queues can hold", GAUGE, "queue.limit_bytes") \
 	S(drop_missed, "packets", "nobody took them in time: full socket buffer or ring", COUNTER, "port.rx_missed") \
 	S(drop_broken, "packets", "truncated, checksum, length", COUNTER, "port.rx_errors") \
 	S(drop_no_buffer, "packets", "no packet buffer", COUNTER, "port.rx_no_buffer") \
@@ -83,6 +84,12 @@ static inline uint64_t *hd_dataplane_at(struct hd_dataplane *dataplane, size_t i
 }
 static inline uint64_t hd_dataplane_get(const struct hd_dataplane *dataplane, size_t index) {
 	return ((const uint64_t *)dataplane)[index];
+}
+/* Adds; the sum stops at HD_DATAPLANE_VALUE_MAX, which it has not passed. */
+static inline void hd_dataplane_add(uint64_t *sum, uint64_t more) {
+	uint64_t room = HD_DATAPLANE_VALUE_MAX - *sum;
+
+	*sum += more < room ? more : room;
 }
 /* Whether it counts packets that were dropped, and for which reason; NULL: it does not. */
 const char *hd_dataplane_reason(size_t index);

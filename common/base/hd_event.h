@@ -96,7 +96,7 @@ enum hd_event_kind {
 	HD_EVENT_COUNT
 };
 
-/* Whom an event is about, for logs. A text that the emitting node does not know is "" or NULL. */
+/* The node and job of an event, for logs. A text that the emitting node does not know is "" or NULL. */
 struct hd_who {
 	const char *host, *name; /* of a node; the name is what it calls itself */
 	struct hd_addr address;

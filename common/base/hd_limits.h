@@ -77,7 +77,7 @@
 #define HD_JOURNAL_RECORDS_MAX 32768 /* of the controller's history that wait for the disk */
 #define HD_POLL_INTERVAL_US                                                                        \
 	1000000 /* between two questions for a node's counters, while somebody looks */
-#define HD_POLL_HOLD_US 3000000 /* who has looked may look again within this */
+#define HD_POLL_HOLD_US 3000000 /* nodes are asked for so long after the last look */
 #define HD_POLL_SCRAPE_US 10000000 /* the same, while metrics are scraped, */
 #define HD_SCRAPE_HOLD_US 120000000 /* for so long after a scrape */
 #define HD_STATS_ROWS_MAX 65536 /* of the counters, gathered once, all groups together */

@@ -65,6 +65,12 @@ void hd_out_u64(struct hd_out *out, uint64_t value) {
 	hd_out_bytes(out, digits + at, sizeof digits - at);
 }
 
+void hd_out_version(struct hd_out *out, hd_version version) {
+	hd_out_u64(out, hd_version_incarnation(version));
+	hd_out_char(out, '.');
+	hd_out_u64(out, hd_version_counter(version));
+}
+
 void hd_out_milli(struct hd_out *out, double value) {
 	uint64_t thousandths;
 	char decimals[4];

@@ -17,6 +17,8 @@ void hd_out_bytes(struct hd_out *out, const char *data, size_t bytes);
 void hd_out_char(struct hd_out *out, char c);
 void hd_out_text(struct hd_out *out, const char *text);
 void hd_out_u64(struct hd_out *out, uint64_t value);
+/* INCARNATION.COUNTER */
+void hd_out_version(struct hd_out *out, hd_version version);
 /* Rounded to three decimals, at least one of them written: what an eye can use. Not finite: `null`. */
 void hd_out_milli(struct hd_out *out, double value);
 /* As many digits as say the same number again. Not finite: NaN, +Inf, -Inf (as OpenMetrics has them). */

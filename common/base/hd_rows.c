@@ -104,16 +104,9 @@ static void put_stat(struct hd_out *out, const struct hd_stat *stat, union hd_st
 }
 
 static void put_version(struct hd_out *out, hd_version version) {
-	char text[32];
-
-	(void)snprintf(
-		text,
-		sizeof text,
-		"%u.%llu",
-		hd_version_incarnation(version),
-		(unsigned long long)hd_version_counter(version)
-	);
-	hd_out_json(out, text);
+	hd_out_char(out, '"');
+	hd_out_version(out, version);
+	hd_out_char(out, '"');
 }
 
 static void put_address(struct hd_out *out, const struct hd_addr *addr) {

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_dataplane.h"
 #include "hd_poll.h"
+#include "hd_wire.h"
+
+#include <assert.h>
+
+/* STATS: mark, at_ns, the blob's length. */
+#define FIXED_BYTES (4 + 8 + 4)
+
+static_assert(
+	HD_CONTROL_HEADER_BYTES + FIXED_BYTES + HD_DATAPLANE_BYTES_MAX + HD_TAG_BYTES
+		<= HD_POLL_ANSWER_BYTES_MAX,
+	"docs/operations.md says how long an answer may be"
+);
 
 void hd_poll_answer(
 	struct hd_session *session,

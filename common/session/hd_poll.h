@@ -6,6 +6,8 @@
 
 #include "hd_endpoint.h"
 
+#define HD_POLL_ANSWER_BYTES_MAX 450 /* of the datagram */
+
 /* gather adds the node's counters, and what its program knows of ports, queues and cores. Costs as much as a `show
  * counters`. When something was left out nothing is answered: counters that are less than before would look like those
  * of a node that began anew. */

@@ -31,7 +31,7 @@
  *   C -> S        REPLICA;  S -> replica  SEED, LOG;  replica -> S, S -> C  FOLLOW
  *   replica -> C  REQUEST (a copy) -> EXPECT | DROP
  *   T -> C        SHOW -> TABLE | REFUSE;  COMMAND -> DONE
- *   C -> W, S, A, switch, monitor  POLL -> STATS (both unnumbered)
+ *   C -> W, S, replica, A, switch, monitor  POLL -> STATS (both unnumbered)
  *   T -> S        SHOW -> TABLE | REFUSE
  */
 #ifndef HD_MESSAGE_H

@@ -35,8 +35,9 @@
 	S(tau_max, "updates", "the bound on delays", GAUGE, U64) \
 	S(paused, "", "1 while nothing of it is granted", GAUGE, U64) \
 	S(running, "updates", "pushes granted that have not ended", GAUGE, U64) \
-	S(granted, "updates", "pushes granted, or under way by a server's word: the next four and those running", \
-		COUNTER, U64) \
+	S(granted, "updates", \
+		"pushes granted, or under way by a server's word: applied + dropped + failed + voided + running", COUNTER, \
+		U64) \
 	S(granted_bytes, "bytes", "bytes of granted transfers", COUNTER, U64) \
 	S(applied, "updates", "granted pushes applied", COUNTER, U64) \
 	S(dropped, "updates", "granted pushes dropped by the server", COUNTER, U64) \

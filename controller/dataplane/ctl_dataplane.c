@@ -4,10 +4,10 @@
 
 #include <stdlib.h>
 
-#define POLLS_AT_ONCE 64 /* of 8,192 nodes: an answer to each is a datagram of some 100 bytes */
+#define POLLS_AT_ONCE 64 /* of 8,192 nodes: each answers with a datagram of about 150 bytes */
 #define POLLS_APART_NS (2 * HD_MS)
 #define LOOKS_APART_NS                                                                             \
-	(250 * HD_MS) /* who looks again has the answers to its last look, if it was before this */
+	(250 * HD_MS) /* rounds are at least so far apart, however often operators look */
 #define ROUNDS_LATE_MAX 8 /* an answer may come when so many further rounds have begun */
 #define RATE_SPAN_MAX_NS (5 * HD_SECOND) /* two answers further apart make no rate of now */
 

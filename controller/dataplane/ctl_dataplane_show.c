@@ -92,11 +92,19 @@ HD_ROW_SHAPE(
 	"what the nodes of a host have sent and received, beside what its link carries"
 );
 
-#define TRAFFIC_OF(t, sum, why)                                                                    \
-	.rx_pps = (t)->rx_pps, .rx_mbps = (t)->rx_bps / 1e6, .tx_pps = (t)->tx_pps,                \
-	.tx_mbps = (t)->tx_bps / 1e6, .resent_pps = (t)->resent_pps,                               \
-	.cpu_percent = 100 * (t)->cores, .drops = (t)->known ? (sum) : HD_ROW_NONE,                \
-	.drop_reason = (why)
+/* What the rows of nodes, hosts and jobs have in common. */
+#define SET_TRAFFIC(row, t)                                                                        \
+	do {                                                                                       \
+		(row)->rx_pps = (t)->rx_pps;                                                       \
+		(row)->rx_mbps = (t)->rx_bps / 1e6;                                                \
+		(row)->tx_pps = (t)->tx_pps;                                                       \
+		(row)->tx_mbps = (t)->tx_bps / 1e6;                                                \
+		(row)->resent_pps = (t)->resent_pps;                                               \
+		(row)->cpu_percent = 100 * (t)->cores;                                             \
+		(row)->drops = ctl_traffic_drops(t, &(row)->drop_reason);                          \
+		if (!(t)->known)                                                                   \
+			(row)->drops = HD_ROW_NONE;                                                \
+	} while (0)
 
 bool ctl_dataplane_has(const char *table) {
 	return strcmp(table, ctl_dataplane_shape.name) == 0
@@ -123,21 +131,11 @@ static void put_node(
 	struct hd_rows *rows
 ) {
 	struct ctl_traffic t = {0};
-	const char *why;
-	uint64_t drops;
 
 	ctl_traffic_add(&t, r, c->now);
-	drops = ctl_traffic_drops(&t, &why);
+	SET_TRAFFIC(&row, &t);
 	row.age_s = t.known ? ctl_ms_from(r->taken, c->now) / 1e3 : NAN;
 	row.cleared_s = r && r->cleared ? ctl_ms_from(r->cleared, c->now) / 1e3 : NAN;
-	row.drops = t.known ? drops : HD_ROW_NONE;
-	row.drop_reason = why;
-	row.rx_pps = t.rx_pps;
-	row.rx_mbps = t.rx_bps / 1e6;
-	row.tx_pps = t.tx_pps;
-	row.tx_mbps = t.tx_bps / 1e6;
-	row.resent_pps = t.resent_pps;
-	row.cpu_percent = 100 * t.cores;
 	hd_row_put(rows, &ctl_dataplane_shape, &row);
 	if (t.known)
 		put_counters(rows, &t);
@@ -200,25 +198,16 @@ uint64_t ctl_rows_dataplane(const struct hd_controller *c, struct hd_rows *rows)
 
 static void
 job_row(const struct hd_controller *c, const struct ctl_job *job, struct hd_rows *rows) {
+	struct jobs_row row = {.tenant = job->tenant_name, .job = job->name};
 	struct ctl_traffic t = {.nodes = 0};
-	const char *why;
-	uint64_t drops;
 
 	for (uint32_t i = 0; i < HD_WORKERS_MAX && t.nodes < job->worker_count; i++)
 		if (job->workers[i])
 			ctl_traffic_add(&t, job->workers[i]->readings, c->now);
-	drops = ctl_traffic_drops(&t, &why);
-	hd_row_put(
-		rows,
-		&ctl_dataplane_jobs_shape,
-		&(struct jobs_row){
-			.tenant = job->tenant_name,
-			.job = job->name,
-			.workers = t.nodes,
-			.silent = t.silent,
-			TRAFFIC_OF(&t, drops, why),
-		}
-	);
+	row.workers = t.nodes;
+	row.silent = t.silent;
+	SET_TRAFFIC(&row, &t);
+	hd_row_put(rows, &ctl_dataplane_jobs_shape, &row);
 	put_counters(rows, &t);
 	hd_row_end(rows);
 }
@@ -278,22 +267,13 @@ static uint64_t host_row(
 	const struct ctl_traffic *t,
 	struct hd_rows *rows
 ) {
-	const char *why;
-	uint64_t drops = ctl_traffic_drops(t, &why);
+	struct hosts_row row = {.host = one->host, .nodes = t->nodes, .silent = t->silent};
 
 	(void)c;
 	if (!hd_row_begin(rows))
 		return 1;
-	hd_row_put(
-		rows,
-		&ctl_dataplane_hosts_shape,
-		&(struct hosts_row){
-			.host = one->host,
-			.nodes = t->nodes,
-			.silent = t->silent,
-			TRAFFIC_OF(t, drops, why),
-		}
-	);
+	SET_TRAFFIC(&row, t);
+	hd_row_put(rows, &ctl_dataplane_hosts_shape, &row);
 	put_counters(rows, t);
 	hd_row_end(rows);
 	return 1;

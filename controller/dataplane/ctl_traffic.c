@@ -6,18 +6,16 @@
 
 #define FRESH_NS (HD_POLL_HOLD_US * HD_US)
 
-static void add(uint64_t *sum, uint64_t more) {
-	*sum = more < HD_DATAPLANE_VALUE_MAX - *sum ? *sum + more : HD_DATAPLANE_VALUE_MAX;
-}
-
 /* Of counters what has come since `clear`. */
 static void add_counted(struct ctl_traffic *t, const struct ctl_readings *r) {
 	for (size_t i = 0; i < HD_DATAPLANE_COUNT; i++) {
 		bool counter = hd_dataplane_group.stats[i].kind == HD_STAT_COUNTER;
 		uint64_t value = hd_dataplane_get(&r->last, i);
 
-		add(hd_dataplane_at(&t->counted, i),
-		    counter ? value - hd_dataplane_get(&r->base, i) : value);
+		hd_dataplane_add(
+			hd_dataplane_at(&t->counted, i),
+			counter ? value - hd_dataplane_get(&r->base, i) : value
+		);
 	}
 }
 
@@ -67,7 +65,7 @@ uint64_t ctl_traffic_drops(const struct ctl_traffic *t, const char **reason) {
 
 		if (!name)
 			continue;
-		add(&sum, value);
+		hd_dataplane_add(&sum, value);
 		if (value <= most)
 			continue;
 		most = value;

@@ -252,17 +252,10 @@ static void put_node(struct hd_out *out, const struct hd_event *event, uint8_t r
 	    address);
 }
 
-static void put_version(struct hd_out *out, hd_version version) {
-	put(out,
-	    "%u.%llu",
-	    hd_version_incarnation(version),
-	    (unsigned long long)hd_version_counter(version));
-}
-
 static void put_promoted(struct hd_out *out, const struct hd_event *event) {
 	put_job(out, event);
 	hd_out_text(out, " goes on from version ");
-	put_version(out, event->version);
+	hd_out_version(out, event->version);
 	if (event->aux > 0)
 		put(out, ", without %llu known commits", (unsigned long long)event->aux);
 	if (!event->who || !is_said(event->who->host))
@@ -274,7 +267,7 @@ static void put_promoted(struct hd_out *out, const struct hd_event *event) {
 static void put_rolled_back(struct hd_out *out, const struct hd_event *event) {
 	put_job(out, event);
 	put(out, " lost %llu commits, goes on from ", (unsigned long long)event->aux);
-	put_version(out, event->version);
+	hd_out_version(out, event->version);
 	if (event->who && is_said(event->who->host))
 		put(out, " on host %s", event->who->host);
 }

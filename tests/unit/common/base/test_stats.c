@@ -27,6 +27,10 @@ static void test_out(void **state) {
 	hd_out_char(&out, ' ');
 	hd_out_u64(&out, UINT64_MAX);
 	is_written(&out, "0 18446744073709551615");
+	hd_out_version(&out, hd_version_make(UINT16_MAX, HD_VERSION_COUNTER_MAX));
+	hd_out_char(&out, ' ');
+	hd_out_version(&out, 7);
+	is_written(&out, "65535.281474976710655 0.7");
 	hd_out_milli(&out, 1.0005);
 	hd_out_char(&out, ' ');
 	hd_out_milli(&out, -0.0001);
