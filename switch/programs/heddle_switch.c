@@ -316,7 +316,6 @@ static int with_agent(struct program *program) {
 	if (!common->listen)
 		common->listen = program->options.service_address;
 	status = hd_setup_begin(&program->service, common, &keys);
-
 	if (status == 0)
 		status = serve_with_agent(program, &keys);
 	return hd_setup_end(&program->service, common, &keys, NULL, status);
@@ -382,7 +381,8 @@ static int load_static(struct program *program) {
 static int read_self(const struct options *o, struct hd_switch_self *self) {
 	struct hd_addr address;
 	int code = hd_driver_resolve_own(o->service_address, &address);
-	const char *words = hd_driver_resolve_error(code < 0 ? code : -EINVAL);
+	const char *words = code < 0 ? hd_driver_resolve_error(code) :
+				       "must be an address of this switch, not 0.0.0.0";
 
 	*self = (struct hd_switch_self){.udp_port = HD_SWITCH_UDP_PORT};
 	if (code < 0 || address.ipv4 == 0)

@@ -90,9 +90,19 @@ def check_dataplane(agent, controller):
     assert row["processor_us"] >= 0.99 * time_us > 0, (time_us, row)
 
 
+def check_refused(words):
+    """Results come from the service address: it is one, and not any."""
+    for service, why in (("0.0.0.0", "must be an address of this switch, not 0.0.0.0"),
+                         ("10.0.0.1:x", "not an IPv4 address or host name")):
+        done = subprocess.run([*words, "--service", service, "--port", "net_null0"], capture_output=True, text=True,
+                              timeout=20, check=False)
+        assert done.returncode == 64 and f"--service: '{service}': {why}" in done.stderr, (service, done.stderr)
+
+
 def main():
     pen.enter()
     words, controller, shell = [sys.argv[1]], sys.argv[2], sys.argv[3]
+    check_refused(words)
     with tempfile.TemporaryDirectory(prefix="heddle-switch-") as folder:
         os.environ["RUNTIME_DIRECTORY"] = folder
         key = fabric.new_key(pathlib.Path(folder))
