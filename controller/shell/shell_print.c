@@ -121,14 +121,40 @@ static int usual_columns(const char *table, struct column *columns) {
 	return count;
 }
 
-static int all_columns(json_t *row, struct column *columns) {
+static bool is_column(const struct column *column, const char *name, int bytes) {
+	return column->name_bytes == bytes && memcmp(column->name, name, (size_t)bytes) == 0;
+}
+
+/* Adds what the row has that no row before had. Rows mostly have the same columns in the same order. */
+static int add_columns(json_t *row, struct column *columns, int count) {
 	const char *key;
 	json_t *value;
+	int at = 0;
+
+	json_object_foreach(row, key, value) {
+		const int bytes = (int)strlen(key), had = count;
+
+		if (json_is_array(value)) /* for --json only */
+			continue;
+		if (at < had && is_column(&columns[at], key, bytes)) {
+			at++;
+			continue;
+		}
+		for (at = 0; at < had && !is_column(&columns[at], key, bytes);)
+			at++;
+		if (at == had && had < COLUMNS_MAX)
+			columns[count++] = (struct column){key, bytes, bytes, true};
+		at++;
+	}
+	return count;
+}
+
+static int all_columns(const json_t *rows, struct column *columns) {
+	size_t index;
+	json_t *row;
 	int count = 0;
 
-	json_object_foreach(row, key, value) if (count < COLUMNS_MAX && !json_is_array(value))
-		columns[count++]
-		= (struct column){key, (int)strlen(key), (int)strlen(key), true};
+	json_array_foreach(rows, index, row) count = add_columns(row, columns, count);
 	return count;
 }
 
@@ -256,7 +282,7 @@ void shell_print(const json_t *document, const json_t *before, const char *view,
 		json_decref(then);
 		return;
 	}
-	count = wide ? all_columns(json_array_get(rows, 0), columns) :
+	count = wide ? all_columns(rows, columns) :
 		       usual_columns(
 			       view          ? view :
 				       table ? table :
@@ -264,7 +290,7 @@ void shell_print(const json_t *document, const json_t *before, const char *view,
 			       columns
 		       );
 	if (count == 0)
-		count = all_columns(json_array_get(rows, 0), columns);
+		count = all_columns(rows, columns);
 	for (int i = 0; i < count; i++)
 		measure(rows, then, &columns[i]);
 	print_rows(rows, then, columns, count);
