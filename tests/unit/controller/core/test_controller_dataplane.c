@@ -378,7 +378,13 @@ static void test_hostile(void **state) {
 	assert_int_equal(number(rows, 0, "rx_packets"), HD_DATAPLANE_VALUE_MAX);
 	assert_int_equal(number(rows, 0, "drops"), HD_DATAPLANE_VALUE_MAX);
 	assert_int_equal(counted(s)->stats, 2);
-	/* A worker says it for itself only, and a shell never. */
+	/* Who answers says it of itself only: the other worker has not answered. A shell never does. */
+	answer(s->workers[1], HD_SECOND, &d);
+	assert_int_equal(counted(s)->stats, 3);
+	rows = show(s, "dataplane", "role=worker");
+	assert_true(json_is_null(field(rows, 0, "age_s")));
+	assert_null(json_object_get(json_array_get(rows, 0), "rx_packets"));
+	assert_int_equal(number(rows, 1, "rx_packets"), HD_DATAPLANE_VALUE_MAX);
 	say_stats(s->shell, mark, 5, NULL, 0);
 	assert_int_equal(counted(s)->hostile_role, 1);
 	close_scene(s);
