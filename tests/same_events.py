@@ -6,9 +6,9 @@ change nothing.
 
     tests/same_events.py BEFORE AFTER [--seeds N] [--first F] [--worlds W,...] [--jobs J] [--names FILE]
 
-BEFORE and AFTER are build folders (meson setup -Dtests=enabled, ninja). Says of each world how many simulations were the same, and
-of the first that was not, the first events that differ. --names: a table "old new" of words that have other names in
-AFTER.
+BEFORE and AFTER are build folders (meson setup -Dtests=enabled, ninja). Says of each world how many simulations were
+the same, and of the first that was not, the first events that differ. --names: a table "old new" of words that have
+other names in AFTER.
 Exit status 1: something differs.
 """
 import argparse

@@ -277,14 +277,12 @@ static void session_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink) 
 }
 
 void hd_endpoint_tick(struct hd_endpoint *endpoint, hd_ns now, struct hd_sink *sink) {
+	liveness_late(endpoint, now);
 	endpoint->depth++;
-	if (endpoint->heap_count > 0 && endpoint->heap[0]->due < now)
-		liveness_late(endpoint, now - endpoint->heap[0]->due, now);
 	while (endpoint->heap_count > 0 && endpoint->heap[0]->due <= now) {
 		struct hd_session *s = endpoint->heap[0];
 
-		/* Each pass moves what was due beyond now, but for a session that begins anew at
-		 * once: its HELLO then leaves in the next pass. */
+		/* Each pass moves what was due beyond now; who begins anew says HELLO in the next. */
 		session_tick(s, now, sink);
 		session_reschedule(s);
 	}

@@ -96,7 +96,6 @@ void hello_start(struct hd_session *s, hd_ns at) {
 	s->hello_at = at;
 	s->hello_wait = HD_HELLO_RETRY_US * HD_US;
 	s->told = false;
-	s->proved_at = 0;
 	memset(s->cookie, 0, sizeof s->cookie);
 	hd_entropy_bytes(&e->entropy, s->nonce, sizeof s->nonce);
 	session_schedule(s);
@@ -121,17 +120,13 @@ static void hello_say(struct hd_session *s, struct hd_sink *sink) {
 }
 
 void hello_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
-	struct hd_endpoint *e = s->endpoint;
-	hd_ns jitter;
+	struct hd_entropy *entropy = &s->endpoint->entropy;
 
 	if (now < s->hello_at)
 		return;
 	/* Up to a quarter more, so that a thousand nodes do not ask all at once. */
-	jitter = hd_entropy_u64(&e->entropy) % (s->hello_wait / 4);
-	s->hello_at = hd_ns_add(now, s->hello_wait + jitter);
+	s->hello_at = now + s->hello_wait + hd_entropy_u64(entropy) % (s->hello_wait / 4);
 	s->hello_wait = hd_ns_min(2 * s->hello_wait, HD_HELLO_RETRY_MAX_US * HD_US);
-	if (!s->proved_at && !sodium_is_zero(s->cookie, sizeof s->cookie))
-		s->proved_at = now;
 	hello_say(s, sink);
 }
 
@@ -167,6 +162,7 @@ static void cookie_receive(
 
 	if (!s)
 		return;
+	s->proved_at = sodium_is_zero(s->cookie, sizeof s->cookie) ? now : s->proved_at;
 	memcpy(s->cookie, cookie->cookie, sizeof s->cookie);
 	if (now < s->cookie_at)
 		return;
@@ -238,7 +234,6 @@ static void welcome_receive(
 	s->peer_id = welcome->session;
 	memcpy(s->peer_nonce, welcome->nonce, sizeof s->peer_nonce);
 	memcpy(s->name, welcome->name, sizeof s->name);
-	s->slow = s->proved_at ? now - s->proved_at : 0;
 	derive(s, (struct hd_addr){welcome->seen_ipv4, welcome->seen_port}, s->peer);
 	opened(s, now, sink);
 	if (s->state == SESSION_OPEN)

@@ -10,6 +10,8 @@
  */
 #include "hd_stream.h"
 
+#include <sodium.h>
+
 #define FIRST_PINGS 4 /* asked in quick succession, for a good clock at once */
 #define FIRST_PING_WAIT (10 * HD_MS)
 /* Two clocks drift apart by at most this much: 100 ppm is 100 us a second. */
@@ -38,7 +40,9 @@ static hd_ns late_at(const struct hd_endpoint *e, hd_ns at) {
 	return halves < 64 ? e->late >> halves : 0;
 }
 
-void liveness_late(struct hd_endpoint *e, hd_ns late, hd_ns now) {
+void liveness_late(struct hd_endpoint *e, hd_ns now) {
+	hd_ns due = hd_endpoint_deadline(e), late = now > due ? now - due : 0;
+
 	if (late < LATE_LEAST || late < late_at(e, now))
 		return;
 	e->late = late;
@@ -72,6 +76,7 @@ static hd_ns dead_at(const struct hd_session *s) {
 }
 
 void liveness_start(struct hd_session *s, hd_ns now) {
+	s->slow = s->ours && !sodium_is_zero(s->cookie, sizeof s->cookie) ? now - s->proved_at : 0;
 	s->heard = now;
 	s->asked_at = HD_NEVER;
 	s->ping_at = s->ours ? now : hd_ns_add(now, FIRST_PING_WAIT);

@@ -112,8 +112,8 @@ struct hd_session {
 	char name[HD_NAME_BYTES_MAX + 1];
 	hd_ns hello_at; /* HELLO: next one; CANDIDATE: when it is given up */
 	hd_ns hello_wait;
-	hd_ns proved_at; /* when HELLO left first with the peer's cookie; 0: it has not */
-	hd_ns slow; /* so long its WELCOME took then */
+	hd_ns proved_at; /* of a session of ours: when the peer's first COOKIE came, */
+	hd_ns slow; /* and how long its WELCOME took from then */
 	hd_ns welcome_at; /* CANDIDATE: before this no other WELCOME is said */
 	hd_ns cookie_at; /* before this no COOKIE is answered at once */
 	hd_ns query_at; /* before this no RESET is followed by a QUERY; 0: none was */

@@ -35,9 +35,9 @@ void pool_fini(struct fragment_pool *pool);
 /* --- hd_liveness.c --------------------------------------------------------------------------- */
 void liveness_start(struct hd_session *s, hd_ns now);
 void liveness_heard(struct hd_session *s, hd_ns now);
+/* Before what is due is done: whether we run late. */
+void liveness_late(struct hd_endpoint *e, hd_ns now);
 /* Returns false when the session has been silent for too long. */
-/* We ran late by so much. */
-void liveness_late(struct hd_endpoint *e, hd_ns late, hd_ns now);
 bool liveness_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink);
 hd_ns liveness_deadline(const struct hd_session *s);
 void liveness_ping(

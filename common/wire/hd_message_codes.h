@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers that stand in fields of messages (hd_message.h): REGISTER, and replication. They are the wire: append only. */
+/* Numbers that stand in fields of REGISTER and of messages on replication. They are the wire: append only. */
 #ifndef HD_MESSAGE_CODES_H
 #define HD_MESSAGE_CODES_H
 

@@ -80,9 +80,9 @@ int main(int argc, char **argv) {
 
 	if (argc != 4)
 		return fprintf(stderr, "usage: crowd WORKERS JOIN_MS HOLD_MS\n"), 64;
-	workers = atoi(argv[1]);
-	join_ms = atoi(argv[2]);
-	hold_ms = atoi(argv[3]);
+	workers = (int)strtol(argv[1], NULL, 10);
+	join_ms = (int)strtol(argv[2], NULL, 10);
+	hold_ms = (int)strtol(argv[3], NULL, 10);
 	if (pipe(gate) < 0)
 		return 71;
 	for (int rank = 0; rank < workers; rank++) {

@@ -18,9 +18,8 @@
 #define SEEDS 40
 /* Worlds that were once wrong. A promoted replica that is killed: workers are back before the controller's word; or one
  * that was cut off falls back to the old server, which has nothing. A server that dies before its replica has caught
- * up begins anew, and its first version is the replica's before anybody else has seen it. Steps that the bound lets
- * wait. A worker whose new life begins at a server that is cut off, and then joins the other one. A promoted replica
- * that restarts without a controller: the server that it replaced is in reach again, and offers its state. */
+ * up begins anew, and its first version is the replica's before anybody else has seen it. Steps that wait. A worker
+ * whose new life begins at a server that is cut off, and then joins the other one. A promoted replica that restarts. */
 static const struct known {
 	uint64_t seed;
 	bool sums, steps, controller; /* drawn since there are any */

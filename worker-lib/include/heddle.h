@@ -184,8 +184,7 @@ struct heddle_options {
 	int manual; /* no progress thread: the caller drives with heddle_progress() */
 	/* HEDDLE_KEEP_MB (MiB): data kept after APPLIED until DURABLE, for a server's restart or its replica (0: none) */
 	uint64_t keep_bytes;
-	uint32_t
-		chunk_bytes; /* HEDDLE_CHUNK_BYTES: payload of one packet, a multiple of 4; 0: 1408 */
+	uint32_t chunk_bytes; /* HEDDLE_CHUNK_BYTES: payload of one packet (0: 1408) */
 	uint32_t fallback_ms; /* without a controller for this long: go direct; 0: 750 */
 	float job_weight; /* for fairness between tenants; 0: 1 */
 	/* Called from the library's own threads; must not block or call the library. May be NULL. */

@@ -10,7 +10,8 @@
 
 /* The controller dies and is back with what it kept. Everybody's session is open again. */
 static void restart(struct net *net) {
-	const struct net_config second = {.epoch = 2, .initial_bps = 80e6, .theta = 3, .logs = true};
+	const struct net_config second
+		= {.epoch = 2, .initial_bps = 80e6, .theta = 3, .logs = true};
 	char *kept = net->kept, error[256];
 
 	net->kept = NULL;
@@ -36,7 +37,8 @@ static struct hd_message state_of(const struct net *net, const struct peer *work
 /* Whoever says in time that it has the job goes on with it, by however old a word; else the node begins anew. With
  * anything on its disk it may be the one that has it. */
 static void test_server_has_lost_it(void **state) {
-	static const struct net_config first = {.epoch = 1, .initial_bps = 80e6, .theta = 3, .logs = true};
+	static const struct net_config first
+		= {.epoch = 1, .initial_bps = 80e6, .theta = 3, .logs = true};
 	static const struct {
 		uint16_t flags;
 		bool other_says;

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 /* --- the handle ------------------------------------------------------------------------------- */
 
@@ -25,6 +26,13 @@ static void open_(struct arguments_scene *s) {
 	options.chunk_bytes = 3;
 	refused(heddle_open(s->spec, &options, &fabric), "chunk_bytes");
 	options.chunk_bytes = 0;
+	assert_int_equal(setenv("HEDDLE_CHUNK_BYTES", "60", 1), 0);
+	refused(heddle_open(s->spec, &options, &fabric),
+		"HEDDLE_CHUNK_BYTES: '60' is not a whole number in 64..8896");
+	assert_int_equal(setenv("HEDDLE_CHUNK_BYTES", "1001", 1), 0);
+	refused(heddle_open(s->spec, &options, &fabric),
+		"HEDDLE_CHUNK_BYTES: 1001 is not a multiple of 4");
+	assert_int_equal(unsetenv("HEDDLE_CHUNK_BYTES"), 0);
 	options.job_weight = NAN;
 	refused(heddle_open(s->spec, &options, &fabric), "job_weight: nan");
 	options.job_weight = -1;

@@ -130,36 +130,6 @@ static void test_weight_is_the_grants(void **state) {
 	destroy(world);
 }
 
-/* Long packets are lost on the way, which nobody tells: the worker says so, and more and more rarely. */
-static void test_only_short_packets_come_through(void **state) {
-	struct world *world = build(DIRECT, &plain);
-
-	run_ms(world, 20);
-	world->server.deaf = true;
-	assert_int_equal(push(world, 0, 1), 1);
-	run_ms(world, 3000);
-	assert_int_equal(world->trouble, 0); /* once may be anything */
-	run_ms(world, 3000);
-	assert_int_equal(world->trouble, 1);
-	assert_non_null(
-		strstr(world->worry, "no chunk (1464 bytes of UDP) has come through in 2 tries")
-	);
-	assert_non_null(strstr(world->worry, "MTU"));
-	run_ms(world, 20000);
-	assert_in_range(world->trouble, 2, 3);
-	world->server.deaf = false;
-	run_ms(world, 3000);
-	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
-	assert_in_range(world->trouble, 2, 3);
-	/* A server that is not heard, either, is another trouble. */
-	peer_stop(&world->server);
-	world->trouble = 0;
-	assert_int_equal(push(world, 1, 1), 2);
-	run_ms(world, 10000);
-	assert_null(strstr(world->trouble ? world->worry : "", "MTU"));
-	destroy(world);
-}
-
 /* What is weighed first and rounded then may leave the type's range only then. */
 static void test_weight_beyond_16_bits(void **state) {
 	struct world *world = build(SCHEDULED, &plain);
@@ -502,7 +472,6 @@ int main(void) {
 		cmocka_unit_test(test_refuses_bad_calls),
 		cmocka_unit_test(test_scheduled_push_and_pull),
 		cmocka_unit_test(test_weight_is_the_grants),
-		cmocka_unit_test(test_only_short_packets_come_through),
 		cmocka_unit_test(test_weight_beyond_16_bits),
 		cmocka_unit_test(test_drop),
 		cmocka_unit_test(test_go),
