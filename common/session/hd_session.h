@@ -158,8 +158,8 @@ struct hd_endpoint {
 	uint64_t boot;
 	uint64_t hello_sequence;
 	hd_ns keepalive, dead;
-	hd_ns late,
-		late_at; /* by how much we ran late, then: it counts half after each LATE_HALF */
+	hd_ns late; /* by how much we ran late at late_at: half as much after each LATE_HALF */
+	hd_ns late_at;
 
 	struct slot *slots;
 	uint32_t slot_count, slots_max;

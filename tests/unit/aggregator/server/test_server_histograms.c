@@ -225,8 +225,8 @@ static void test_step(void **state) {
 	close_fixture(f);
 }
 
-static bool is_delivered(void *what) {
-	return ((const struct hd_server_stats *)what)->pulls_delivered > 0;
+static bool is_delivered(void *fixture) {
+	return hd_server_stats(((const struct fixture *)fixture)->net.server)->pulls_delivered > 0;
 }
 
 static void test_pulls(void **state) {
@@ -236,7 +236,7 @@ static void test_pulls(void **state) {
 	(void)state;
 	fake_pull_into(f->worker[0], f->got, VALUES, 1);
 	fake_request_pull(f->worker[0], 1, 0, false);
-	net_run_until(&f->net, is_delivered, (void *)(uintptr_t)stats, HD_SECOND);
+	net_run_until(&f->net, is_delivered, f, HD_SECOND);
 	/* Its last chunk has been there, and the word that it was: 0.1 ms each way. */
 	assert_int_equal(between(f, PULL, 0.1, 50), 1);
 	/* Nothing newer is no pull. */
