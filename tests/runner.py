@@ -34,7 +34,7 @@ BUILD = ROOT / "build"
 SUITES = ["house", "unit", "sim", "fuzz", "golden", "netns", "bench"]
 DEFAULT = [s for s in SUITES if s != "bench"]
 JOBS = str(os.cpu_count() or 2)
-DEADLINE_S = 50 * 60  # of the whole run; what has not run by then has failed
+DEADLINE_S = 56 * 60  # of the whole run; what has not run by then has failed
 PATIENCE = 4  # times each test's own limit, which guards against hangs: machines differ, and may be busy
 SANITIZE = ["-Db_lundef=false",
             "-Dc_args=-fno-sanitize-recover=all -fno-omit-frame-pointer -gline-tables-only"]
