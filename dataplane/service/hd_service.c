@@ -5,6 +5,7 @@
 #include "hd_telemetry.h"
 #endif
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -175,10 +176,9 @@ void hd_service_woken(
 
 /* --- the numbers ----------------------------------------------------------------------------- */
 
-static void add_driver(struct hd_service *s, struct hd_stats *stats) {
-	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX];
-	size_t count = hd_driver_counters(s->driver, counters);
-
+/* What a driver counts stays the same. Said once: a thread that prints counters may be reading it. */
+static void
+describe_driver(struct hd_service *s, const struct hd_driver_counter *counters, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		s->stat[i] = (struct hd_stat){
 			.name = counters[i].name,
@@ -188,7 +188,6 @@ static void add_driver(struct hd_service *s, struct hd_stats *stats) {
 			.type = HD_STAT_U64,
 			.offset = (uint16_t)(i * sizeof s->value[0]),
 		};
-		s->value[i] = counters[i].value;
 	}
 	s->group = (struct hd_stat_group){
 		.name = "driver",
@@ -196,6 +195,17 @@ static void add_driver(struct hd_service *s, struct hd_stats *stats) {
 		.stats = s->stat,
 		.count = (uint16_t)count,
 	};
+}
+
+static void add_driver(struct hd_service *s, struct hd_stats *stats) {
+	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX];
+	size_t count = hd_driver_counters(s->driver, counters);
+
+	if (!s->group.stats)
+		describe_driver(s, counters, count);
+	assert(s->group.count == count);
+	for (size_t i = 0; i < count; i++)
+		s->value[i] = counters[i].value;
 	hd_stats_add(stats, &s->group, NULL, s->value);
 	if (!s->loop.inner)
 		hd_driver_stats(s->driver, stats);
