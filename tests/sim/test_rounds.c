@@ -113,7 +113,7 @@ static void crash(struct run *run, uint8_t kind, uint32_t which, double at_s) {
  * goes with its update, in every type that sums are added in, and whether what is late counts or not. */
 static void test_group_deaths(void **state) {
 	static const uint8_t payloads[] = {HD_DTYPE_FP32, HD_DTYPE_FIXED32, HD_DTYPE_BF16};
-	uint64_t undelivered = 0, deaths = 0;
+	uint64_t undelivered = 0;
 	struct run run;
 
 	(void)state;
@@ -132,10 +132,13 @@ static void test_group_deaths(void **state) {
 		assert_true(run.result.crashes >= 7);
 		assert_true(run.result.aggregation.delivered > 5);
 		undelivered += run.result.aggregation.groups - run.result.aggregation.delivered;
-		deaths += run.result.crashes;
+		/* Nobody who dies takes more than one sum along, */
+		assert_true(
+			run.result.aggregation.groups - run.result.aggregation.delivered
+			<= run.result.crashes
+		);
 	}
-	/* Some die between two sums; nobody takes more than one along. */
-	assert_in_range(undelivered, 3, deaths);
+	assert_true(undelivered >= 3); /* and some die on its way. */
 }
 
 /* The server comes back from a checkpoint; rounds go on with numbers that no former life gave out. */
