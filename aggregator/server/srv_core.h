@@ -162,6 +162,7 @@ struct hd_server {
 	TAILQ_HEAD(rep_links, rep_link) links; /* sessions that we opened, with replicas */
 	TAILQ_HEAD(rep_jobs, rep_job) replicas; /* of other nodes' jobs */
 	bool retiring; /* a job is to be forgotten at the end of a call: another node's, or one that ends */
+	uint16_t told_epoch; /* the life of the controller that said `told` */
 	uint32_t told_count; /* jobs of which the controller said whether they may begin here: */
 	struct srv_told {
 		uint32_t job;

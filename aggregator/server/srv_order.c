@@ -35,6 +35,7 @@ void srv_order(struct srv_turn *turn, const struct hd_msg_replica *order) {
 		turn->server->stats.refused_messages++;
 		return;
 	}
+	srv_told_by(turn->server, order->epoch); /* it may come ahead of REGISTERED */
 	if (order->order == HD_REPLICA_SERVE) {
 		order_serve(turn, order);
 		return;

@@ -7,6 +7,7 @@
 #include "srv_pull.h"
 #include "srv_replica.h"
 #include "srv_roster.h"
+#include "srv_told.h"
 #include "srv_update.h"
 
 #include <assert.h>
@@ -44,8 +45,7 @@ static void server_registered(struct srv_turn *turn, const struct hd_msg_registe
 		srv_credit_end_all(turn, open, HD_REASON_EPOCH);
 	hd_upstream_on_registered(&server->upstream);
 	server->alone = false;
-	if (registered->epoch != server->epoch)
-		server->told_count = 0; /* what another life of the controller said is void */
+	srv_told_by(server, registered->epoch);
 	server->epoch = registered->epoch > server->epoch ? registered->epoch : server->epoch;
 	TAILQ_FOREACH (job, &server->jobs, link)
 		srv_announce(turn, job);

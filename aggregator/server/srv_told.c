@@ -2,6 +2,12 @@
 /* Jobs of which the controller said whether they may begin here, and who waits for that word. */
 #include "srv_told.h"
 
+void srv_told_by(struct hd_server *server, uint16_t epoch) {
+	if (server->told_epoch != epoch)
+		server->told_count = 0;
+	server->told_epoch = epoch;
+}
+
 bool srv_told_may_begin(const struct hd_server *server, uint32_t job) {
 	for (uint32_t i = 0; i < server->told_count; i++)
 		if (server->told[i].job == job)

@@ -5,6 +5,8 @@
 
 #include "srv_job.h"
 
+/* This life of the controller speaks: what another one said is void. */
+void srv_told_by(struct hd_server *server, uint16_t epoch);
 /* Whether the job may begin here, as far as the controller said. */
 bool srv_told_may_begin(const struct hd_server *server, uint32_t job);
 /*

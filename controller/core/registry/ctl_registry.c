@@ -241,26 +241,27 @@ static void attach_worker(
 	ctl_reduce_joined(c, job, sink);
 }
 
-/* A job that a former life of ours gave this node is placed when somebody says its size. A node that is new knows
- * nothing of it: until it hears this it would take the state of a server that it had replaced. One that has jobs says
- * STATE: by this word it would call durable what it began alone, before we have looked who holds more. */
-static void serve_recalled(
+/* A job that was this node's is placed when somebody has said its size. A node that is new knows nothing of it: until
+ * it hears this it would take the state of a server that it had replaced. One that has jobs says STATE: by this word it
+ * would call durable what it began alone, before we have looked who holds more. */
+static void serve_again(
 	struct hd_controller *c,
 	const struct ctl_job *job,
 	struct ctl_node *node,
 	struct hd_sink *sink
 ) {
-	if (node->incarnation == 0 && !job->server && job->recalled && job->serving > 0
+	if (node->incarnation == 0 && !job->server && job->serving > 0
 	    && strcmp(job->server_host, node->host) == 0 && !ctl_job_is_lost(c, job))
 		ctl_replica_say(c, job, node, HD_REPLICA_SERVE, job->serving, sink);
 }
 
 static void attach_server(struct hd_controller *c, struct ctl_node *node, struct hd_sink *sink) {
+	/* Ahead of REGISTERED, from which on the node takes states: either packet may be lost. */
+	for (uint32_t i = 0; i < c->job_count; i++)
+		serve_again(c, c->jobs[i], node, sink);
 	ctl_say_registered(c, node, NULL, sink);
-	for (uint32_t i = 0; i < c->job_count; i++) {
+	for (uint32_t i = 0; i < c->job_count; i++)
 		ctl_job_place(c, c->jobs[i], sink);
-		serve_recalled(c, c->jobs[i], node, sink);
-	}
 	ctl_check_by(c, c->now); /* for jobs without a replica */
 }
 

@@ -22,9 +22,8 @@ static void fake_say_serve(
 	hd_ns now,
 	struct hd_sink *sink
 ) {
-	struct hd_message message = {.kind = HD_MSG_REPLICA};
+	struct hd_message message = {.kind = HD_MSG_REPLICA, .replica = {.job = job}};
 
-	message.replica.job = job;
 	message.replica.epoch = fake->epoch;
 	message.replica.order = HD_REPLICA_SERVE;
 	assert_int_equal(hd_session_send(session, &message, now, sink), 0);
@@ -37,10 +36,11 @@ static void fake_answer_register(
 	hd_ns now,
 	struct hd_sink *sink
 ) {
-	struct hd_message answer = {.kind = HD_MSG_REGISTERED};
+	const struct hd_message answer
+		= {.kind = HD_MSG_REGISTERED, .registered = {.epoch = fake->epoch, .scheduled = 1}};
 
-	answer.registered.epoch = fake->epoch;
-	answer.registered.scheduled = 1;
+	if (fake->serves_first)
+		fake_say_serve(fake, session, hd_job_id("t", "job"), now, sink);
 	assert_int_equal(hd_session_send(session, &answer, now, sink), 0);
 	if (!fake->silent && message->role == HD_ROLE_SERVER)
 		fake_say_serve(fake, session, hd_job_id("t", "job"), now, sink);

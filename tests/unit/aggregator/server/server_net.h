@@ -67,7 +67,8 @@ struct fake {
 	uint16_t rank, epoch;
 	uint32_t job;
 	bool open;
-	bool silent; /* a controller that tells nobody to be a server */
+	bool silent; /* a controller that tells nobody to be a server, */
+	bool serves_first; /* or does so ahead of REGISTERED */
 	uint32_t closed;
 	struct hd_message *inbox;
 	size_t inbox_count; /* SACKs apart */

@@ -105,6 +105,35 @@ static void test_waits_for_the_word(void **state) {
 	close_fixture(&f);
 }
 
+/* REGISTERED does not take back what came just ahead of it, but what another life of the controller said. */
+static void test_word_before_registered(void **state) {
+	struct fixture f;
+
+	(void)state;
+	open_fixture(&f, true);
+	f.controller->serves_first = true;
+	f.controller->node.down = false;
+	net_run_until(&f.net, is_registered, f.controller, HD_SECOND);
+	net_run(&f.net, HD_MS);
+	begin(&f, 77);
+	close_fixture(&f);
+
+	open_fixture(&f, true);
+	f.controller->serves_first = true;
+	f.controller->node.down = false;
+	net_run_until(&f.net, is_registered, f.controller, HD_SECOND);
+	fake_kill(f.controller);
+	f.controller = fake_controller(&f.net, 4);
+	f.controller->silent = true;
+	net_run_until(&f.net, is_registered, f.controller, 5 * HD_SECOND);
+	net_run(&f.net, HD_MS);
+	fake_join(f.worker, &f.spec);
+	net_run(&f.net, 3 * HD_SECOND);
+	assert_int_equal(fake_count(f.worker, HD_MSG_JOINED), 0);
+	assert_int_equal(fake_count(f.controller, HD_MSG_STATE), 0);
+	close_fixture(&f);
+}
+
 /* Who serves a job already hears by which word it does. */
 static void test_newer_word(void **state) {
 	struct fixture f;
@@ -351,6 +380,7 @@ static void test_notice(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_waits_for_the_word),
+		cmocka_unit_test(test_word_before_registered),
 		cmocka_unit_test(test_newer_word),
 		cmocka_unit_test(test_another_holds_more),
 		cmocka_unit_test(test_no_answer),
