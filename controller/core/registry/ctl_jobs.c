@@ -228,18 +228,26 @@ static uint64_t server_free_bytes(const struct hd_controller *c, const struct ct
 	return used < server->memory_bytes ? server->memory_bytes - used : 0;
 }
 
+static bool may_have(const struct ctl_node *node) {
+	return node->incarnation != 0 || node->keeps;
+}
+
+/* A host may have a server and a replica: either can be the one that has it. */
 bool ctl_job_is_lost(const struct hd_controller *c, const struct ctl_job *job) {
 	const struct ctl_node *node;
+	bool back = false;
 
 	if (!job->recalled || job->serving == 0)
 		return false;
 	TAILQ_FOREACH (node, &c->nodes, entry) {
-		bool may_serve = node->role == HD_ROLE_SERVER || node->role == HD_ROLE_REPLICA;
-
-		if (may_serve && strcmp(node->host, job->server_host) == 0)
-			return node->incarnation == 0 && !node->keeps;
+		if ((node->role != HD_ROLE_SERVER && node->role != HD_ROLE_REPLICA)
+		    || strcmp(node->host, job->server_host) != 0)
+			continue;
+		if (may_have(node))
+			return false;
+		back = true;
 	}
-	return false;
+	return back;
 }
 
 void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {

@@ -50,7 +50,7 @@ void ctl_job_claim(
 	uint64_t generation,
 	struct hd_sink *sink
 );
-/* A former life of ours gave the job to a node that is back without it: no job in memory, nothing on its disk. */
+/* A former life of ours gave the job to a host whose nodes are back without it: no job in memory, nothing on disk. */
 bool ctl_job_is_lost(const struct hd_controller *c, const struct ctl_job *job);
 /* Finds the job a server, if it has none and there is one. */
 void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);

@@ -83,8 +83,51 @@ static void test_server_has_lost_it(void **state) {
 	}
 }
 
+/* The host's other node never had it, and may be the first to be back. */
+static void test_one_of_two_nodes(void **state) {
+	static const struct net_config first
+		= {.epoch = 1, .initial_bps = 80e6, .theta = 3, .logs = true};
+	struct peer *server, *beside, *worker, *other;
+	struct hd_message m, anew;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &first);
+	server = net_server(&net, "ps");
+	worker = net_worker(&net, "team", "mnist", 0, 8);
+	other = net_peer(&net, HD_ROLE_SERVER, "ps2");
+	beside = net_peer(&net, HD_ROLE_REPLICA, "ps");
+	net_run(&net, SETTLED);
+	m = state_of(&net, worker);
+	server->cut = true;
+	restart(&net);
+	server->cut = false;
+	net_run(&net, 100 * HD_MS);
+	anew = net_register_server(beside);
+	anew.register_.role = HD_ROLE_REPLICA;
+	anew.register_.incarnation = 0;
+	say(beside, anew);
+	net_run(&net, HD_MS);
+	anew = net_register_server(server);
+	anew.register_.incarnation = 0;
+	anew.register_.flags = HD_REGISTER_KEEPS;
+	server->count = 0;
+	say(server, anew);
+	net_run(&net, HD_MS);
+	assert_int_equal(peer_last(server, HD_MSG_REPLICA)->replica.order, HD_REPLICA_SERVE);
+	say(other, net_register_server(other));
+	say(other, m);
+	net_run(&net, 5 * HD_MS);
+	assert_int_equal(peer_last(other, HD_MSG_REPLICA)->replica.order, HD_REPLICA_RETIRE);
+	assert_string_equal(net.controller->jobs[0]->server_host, "ps");
+	net_close(&net);
+}
+
 int main(void) {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_server_has_lost_it)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_server_has_lost_it),
+		cmocka_unit_test(test_one_of_two_nodes),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
