@@ -27,7 +27,8 @@ void ctl_histograms(const struct hd_controller *c, struct hd_stats *stats) {
 	}
 	for (uint32_t i = 0; i < c->job_count; i++) {
 		const struct ctl_job *job = c->jobs[i];
-		const char *labels[] = {job->tenant_name, job->name};
+		char id[CTL_ID_BYTES];
+		const char *labels[] = {job->tenant_name, ctl_job_label(job, id)};
 
 		hd_stats_add_histogram(stats, &staleness, labels, &job->staleness.histogram);
 	}

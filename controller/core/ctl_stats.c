@@ -5,7 +5,9 @@
 #include "ctl_slots.h"
 #include "ctl_table.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* clang-format off */
@@ -206,10 +208,18 @@ static void add_ended(const struct hd_controller *c, struct hd_stats *stats) {
 	}
 }
 
+const char *ctl_job_label(const struct ctl_job *job, char id[CTL_ID_BYTES]) {
+	if (job->name[0])
+		return job->name;
+	(void)snprintf(id, CTL_ID_BYTES, "%08" PRIx32, job->id);
+	return id;
+}
+
 static void add_jobs(const struct hd_controller *c, struct hd_stats *stats) {
 	for (uint32_t i = 0; i < c->job_count; i++) {
 		const struct ctl_job *job = c->jobs[i];
-		const char *labels[] = {job->tenant_name, job->name};
+		char id[CTL_ID_BYTES];
+		const char *labels[] = {job->tenant_name, ctl_job_label(job, id)};
 		struct ctl_job_stats s = {
 			.workers = job->worker_count,
 			.preempted = job->noticed,
@@ -244,8 +254,11 @@ static void add_lease(
 	struct ctl_lease_stats s,
 	struct hd_stats *stats
 ) {
+	char id[CTL_ID_BYTES];
 	const char *labels[]
-		= {job->tenant_name, job->name, kind == CTL_LEASE_REDUCE ? "reduce" : "push"};
+		= {job->tenant_name,
+		   ctl_job_label(job, id),
+		   kind == CTL_LEASE_REDUCE ? "reduce" : "push"};
 
 	s.begun = job->leases_begun[kind];
 	if (s.held > 0 || s.begun > 0)

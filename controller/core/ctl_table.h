@@ -29,10 +29,15 @@ extern const struct hd_stat_group ctl_counter_group, ctl_gauge_group, ctl_ended_
 
 extern const struct hd_stat_group ctl_job_group, ctl_lease_group, ctl_link_group;
 
+#define CTL_ID_BYTES 9 /* 8 digits, as logs have them, and the NUL */
+
 struct ctl_link_use {
 	uint32_t running, queued, pending;
 	double reserved_bps;
 };
+/* For the label `job` of metrics, which tells samples apart: a job that only its server has told of has no name yet,
+ * and goes by its id. */
+const char *ctl_job_label(const struct ctl_job *job, char id[CTL_ID_BYTES]);
 void ctl_histograms(const struct hd_controller *c, struct hd_stats *stats);
 /* Without histograms, jobs, leases and links. */
 void ctl_stats_own(const struct hd_controller *c, struct hd_stats *stats);

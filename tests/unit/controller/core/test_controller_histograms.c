@@ -210,8 +210,67 @@ static void test_metrics(void **state) {
 	net_close(&s.net);
 }
 
+/* Lines of metrics that begin with this. */
+static unsigned lines_of(const char *text, const char *start) {
+	unsigned count = 0;
+
+	for (; text; text = strchr(text, '\n'), text += text != NULL)
+		count += strncmp(text, start, strlen(start)) == 0;
+	return count;
+}
+
+/* Of jobs that only their server has told of nobody knows the names: each sample is there once all the same. */
+static void test_metrics_of_nameless_jobs(void **state) {
+	struct hd_out out = {0};
+	struct hd_stats *stats = hd_stats_create();
+	struct stage s;
+
+	(void)state;
+	assert_non_null(stats);
+	stage_open(&s);
+	for (uint32_t job = 0xa1; job < 0xa3; job++) {
+		struct hd_message m = {.kind = HD_MSG_STATE};
+
+		m.state.job = job;
+		m.state.version = hd_version_make(1, 7);
+		m.state.tau_max = 8;
+		m.state.model_bytes = NET_MODEL_BYTES;
+		say(s.server, m);
+	}
+	net_run(&s.net, 5 * HD_MS);
+	assert_int_equal(s.net.controller->job_count, 3);
+	hd_controller_stats(s.net.controller, stats);
+	hd_stats_openmetrics(stats, &out);
+	hd_out_char(&out, '\0');
+	assert_false(out.failed);
+	assert_int_equal(lines_of(out.data, "heddle_job_staleness_count{"), 3);
+	assert_int_equal(lines_of(out.data, "heddle_job_version{"), 3);
+	for (uint32_t job = 0xa1; job < 0xa3; job++) {
+		char start[96];
+
+		(void)snprintf(
+			start,
+			sizeof start,
+			"heddle_job_staleness_count{tenant=\"\",job=\"%08x\"} ",
+			(unsigned)job
+		);
+		assert_int_equal(lines_of(out.data, start), 1);
+		(void)snprintf(
+			start,
+			sizeof start,
+			"heddle_job_version{tenant=\"\",job=\"%08x\"} ",
+			(unsigned)job
+		);
+		assert_int_equal(lines_of(out.data, start), 1);
+	}
+	hd_out_fini(&out);
+	hd_stats_destroy(stats);
+	net_close(&s.net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_metrics_of_nameless_jobs),
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_delays),
 		cmocka_unit_test(test_metrics),
