@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECTIONS_MAX 32 /* one more ends the oldest, however slowly that one talks */
+#define CONNECTIONS_MAX 32 /* one more ends the oldest, of those without an answer first */
 #define CONNECTIONS_ENDING_MAX 32 /* besides: they are being closed */
 #define CONNECTION_TIMEOUT_S 10 /* of silence */
 #define CONNECTION_BYTES_MAX (32u << 10) /* of headers */
@@ -26,8 +26,11 @@ struct hd_metrics {
 	const char *token;
 	struct MHD_Daemon *daemon;
 	struct hd_addr bound;
-	// the HTTP thread alone: sockets of connections, the oldest first
-	int open[CONNECTIONS_MAX];
+	// the HTTP thread alone: connections, the oldest first; an answer makes one the newest
+	struct {
+		int fd;
+		bool answered;
+	} open[CONNECTIONS_MAX];
 	unsigned open_count;
 };
 
@@ -95,6 +98,67 @@ static bool is_allowed(const struct hd_metrics *metrics, struct MHD_Connection *
 		&& sodium_memcmp(said + sizeof scheme - 1, metrics->token, bytes) == 0;
 }
 
+static void forget(struct hd_metrics *metrics, unsigned index) {
+	memmove(metrics->open + index,
+		metrics->open + index + 1,
+		(--metrics->open_count - index) * sizeof metrics->open[0]);
+}
+
+/* Its index, open_count: it is none of them. */
+static unsigned find(const struct hd_metrics *metrics, struct MHD_Connection *connection, int *fd) {
+	const union MHD_ConnectionInfo *info
+		= MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	unsigned i = 0;
+
+	*fd = info ? info->connect_fd : -1;
+	while (i < metrics->open_count && metrics->open[i].fd != *fd)
+		i++;
+	return i;
+}
+
+/* Who scrapes again and again over one connection is not the oldest. */
+static void note_answer(struct hd_metrics *metrics, struct MHD_Connection *connection) {
+	int fd;
+	unsigned i = find(metrics, connection, &fd);
+
+	if (i == metrics->open_count)
+		return;
+	forget(metrics, i);
+	metrics->open[metrics->open_count].fd = fd;
+	metrics->open[metrics->open_count++].answered = true;
+}
+
+static void end_one(struct hd_metrics *metrics) {
+	unsigned i = 0;
+
+	while (i < metrics->open_count && metrics->open[i].answered)
+		i++;
+	i = i < metrics->open_count ? i : 0;
+	(void)shutdown(metrics->open[i].fd, SHUT_RDWR);
+	forget(metrics, i);
+}
+
+/* The library closes who is silent, but not who says a byte now and then: those would keep all others out. */
+static void
+notice(void *owner,
+       struct MHD_Connection *connection,
+       void **context,
+       enum MHD_ConnectionNotificationCode code) {
+	struct hd_metrics *metrics = owner;
+	int fd;
+	unsigned i = find(metrics, connection, &fd);
+
+	(void)context;
+	if (i < metrics->open_count)
+		forget(metrics, i);
+	if (code != MHD_CONNECTION_NOTIFY_STARTED || fd < 0)
+		return;
+	if (metrics->open_count == CONNECTIONS_MAX)
+		end_one(metrics);
+	metrics->open[metrics->open_count].fd = fd;
+	metrics->open[metrics->open_count++].answered = false;
+}
+
 /* The library's signature. */
 static enum MHD_Result /* NOLINTNEXTLINE(readability-function-size) */
 answer(void *owner,
@@ -120,45 +184,12 @@ answer(void *owner,
 	}
 	if (!is_allowed(owner, connection))
 		return say(connection, MHD_HTTP_UNAUTHORIZED, "a bearer token is needed\n");
+	note_answer(owner, connection);
 	if (strcmp(url, "/metrics") == 0)
 		return answer_metrics(owner, connection);
 	if (strcmp(url, "/") == 0)
 		return say(connection, MHD_HTTP_OK, "heddle: see /metrics\n");
 	return say(connection, MHD_HTTP_NOT_FOUND, "see /metrics\n");
-}
-
-static void forget(struct hd_metrics *metrics, unsigned index) {
-	memmove(metrics->open + index,
-		metrics->open + index + 1,
-		(--metrics->open_count - index) * sizeof metrics->open[0]);
-}
-
-/* The library closes who is silent, but not who says a byte now and then: those would keep all others out. */
-static void
-notice(void *owner,
-       struct MHD_Connection *connection,
-       void **context,
-       enum MHD_ConnectionNotificationCode code) {
-	struct hd_metrics *metrics = owner;
-	const union MHD_ConnectionInfo *info
-		= MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-
-	(void)context;
-	if (!info)
-		return;
-	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		if (metrics->open_count == CONNECTIONS_MAX) {
-			(void)shutdown(metrics->open[0], SHUT_RDWR);
-			forget(metrics, 0);
-		}
-		metrics->open[metrics->open_count++] = info->connect_fd;
-		return;
-	}
-	for (unsigned i = 0; i < metrics->open_count; i++)
-		if (metrics->open[i] == info->connect_fd) {
-			forget(metrics, i);
-			break;
-		}
 }
 
 /* A socket of our own: the library would not say what is wrong with the address. */

@@ -78,6 +78,15 @@ def value(families, name):
     return families[name].samples[0].value
 
 
+def scrape(connection):
+    """Over a connection that is open already, if it is: no new one is made for it."""
+    if connection.sock:
+        connection.auto_open = 0
+    connection.request("GET", "/metrics")
+    answer = connection.getresponse()
+    check(answer.status == 200 and answer.read().endswith(b"# EOF\n"), "a scrape over a connection that was kept")
+
+
 def check_http(node):
     check(node.get("/")[0] == 200, "/")
     check(node.get("/secrets")[0] == 404, "another path")
@@ -91,13 +100,17 @@ def check_http(node):
     check(time.monotonic() - begin < 1, "a scrape beside idle connections")
     for connection in idle:
         connection.close()
-    # Nor do many who speak slowly.
+    # Nor do many who speak slowly; they do not cut off who keeps a connection and asks again and again over it.
+    kept = http.client.HTTPConnection("127.0.0.1", node.port, timeout=DEADLINE_S)
+    scrape(kept)
     slow = [socket.create_connection(("127.0.0.1", node.port)) for _ in range(100)]
     for connection in slow:
         connection.sendall(b"GET /metr")
     begin = time.monotonic()
     node.families()
     check(time.monotonic() - begin < 3, "a scrape beside slow connections")
+    scrape(kept)
+    kept.close()
     for connection in slow:
         connection.close()
     with socket.create_connection(("127.0.0.1", node.port), DEADLINE_S) as raw:
