@@ -393,14 +393,6 @@ static void candidate_create(
 	welcome_send(s, now, sink);
 }
 
-static bool has_open(const struct hd_endpoint *e, struct hd_addr peer) {
-	const struct hd_session *s = session_by_address(e, peer);
-
-	while (s && (s->state != SESSION_OPEN || !hd_addr_equal(s->peer, peer)))
-		s = s->address_next;
-	return s;
-}
-
 /* True when HELLO asks for this node, as far as the node knows its own address. */
 bool hello_is_for(struct hd_addr local, uint32_t asked_ipv4, uint16_t asked_port) {
 	return local.ipv4 == 0 || (local.ipv4 == asked_ipv4 && local.port == asked_port);
@@ -415,6 +407,7 @@ static void hello_accept(
 	struct hd_sink *sink
 ) {
 	struct hd_session *s;
+	uint32_t slot = 0;
 
 	if (!e->config.accepts || hello->role == HD_ROLE_NONE || hello->role >= HD_ROLE_COUNT
 	    || hello->session == 0 || hello->boot == e->boot) {
@@ -432,7 +425,8 @@ static void hello_accept(
 		return;
 	}
 	s = find_same_hello(e, packet->peer, hello);
-	if (!s && e->open_count >= e->config.sessions_max && !has_open(e, packet->peer))
+	if (!s && e->open_count >= e->config.sessions_max
+	    && !session_older(e, &slot, packet->peer, hello->boot, hello->name))
 		hello_refuse_full(e, header, hello, packet, now, sink);
 	else if (!s)
 		candidate_create(e, header, hello, packet, now, sink);
@@ -442,24 +436,13 @@ static void hello_accept(
 		e->stats.drop_replay++;
 }
 
-static bool same_peer(const struct hd_session *a, const struct hd_session *b) {
-	return hd_addr_equal(a->home, b->home)
-		|| (a->boot == b->boot && strcmp(a->name, b->name) == 0);
-}
+/* Ends the older lives of the peer. */
+static void end_older(const struct hd_session *s, hd_ns now, struct hd_sink *sink) {
+	struct hd_session *old;
 
-/* Ends the older lives of the peer. Few sessions open in a node's life: all slots are looked at. */
-static void end_older(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
-	struct hd_endpoint *e = s->endpoint;
-
-	for (uint32_t i = 0; i < e->slot_count; i++) {
-		struct hd_session *old = e->slots[i].session;
-
-		if (old && old != s && !old->ours && old->state == SESSION_OPEN
-		    && same_peer(old, s))
-			session_end(
-				old, HD_REASON_DUPLICATE, "a newer life of the peer", now, sink
-			);
-	}
+	for (uint32_t slot = 0;
+	     (old = session_older(s->endpoint, &slot, s->home, s->boot, s->name));)
+		session_end(old, HD_REASON_DUPLICATE, "a newer life of the peer", now, sink);
 }
 
 bool hello_promote(struct hd_session *s, hd_ns now, struct hd_sink *sink) {

@@ -191,6 +191,15 @@ struct hd_session *session_create(struct hd_endpoint *e, struct hd_addr peer, bo
 void session_release(struct hd_session *s);
 struct hd_session *session_by_id(const struct hd_endpoint *e, uint32_t id);
 struct hd_session *session_by_address(const struct hd_endpoint *e, struct hd_addr peer);
+/* From *slot on the next open session of the peer that a new one of it, from `home`, ends; NULL: none more. Few
+ * sessions open in a node's life, so all slots are looked at. */
+struct hd_session *session_older(
+	const struct hd_endpoint *e,
+	uint32_t *slot,
+	struct hd_addr home,
+	uint64_t boot,
+	const char *name
+);
 void session_move(struct hd_session *s, struct hd_addr peer);
 /* Sends. Until the peer has received something at a new address, also to the one before: it drops what it has seen.
  * Not a PING: its answer shows who is at the new one. */

@@ -13,6 +13,7 @@
 
 #include <sodium.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SLOT_BITS 14
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
@@ -125,6 +126,24 @@ static void address_remove(struct hd_session *s) {
 
 struct hd_session *session_by_address(const struct hd_endpoint *e, struct hd_addr peer) {
 	return e->addresses[bucket_of(e, peer)];
+}
+
+struct hd_session *session_older(
+	const struct hd_endpoint *e,
+	uint32_t *slot,
+	struct hd_addr home,
+	uint64_t boot,
+	const char *name
+) {
+	while (*slot < e->slot_count) {
+		struct hd_session *old = e->slots[(*slot)++].session;
+
+		if (old && !old->ours && old->state == SESSION_OPEN
+		    && (hd_addr_equal(old->home, home)
+			|| (old->boot == boot && strcmp(old->name, name) == 0)))
+			return old;
+	}
+	return NULL;
 }
 
 void session_move(struct hd_session *s, struct hd_addr peer) {

@@ -297,6 +297,35 @@ static void test_more_peers_than_room(void **state) {
 	net_fini(&net);
 }
 
+/* A full node has room for a new life of whom it knows, also while it thinks that the old one has moved. */
+static void test_new_life_at_a_full_node(void **state) {
+	struct net_node_config small = server_config;
+	struct node *server, *client;
+	struct net net;
+	uint16_t home;
+
+	(void)state;
+	small.sessions_max = 1;
+	net_init(&net, 17);
+	server = net_add(&net, &small);
+	client = net_add(&net, &client_config);
+	net_connect(client, server);
+	net_run(&net, net.now + 100 * HD_MS);
+	assert_int_equal(server->opened, 1);
+	home = client->addr.port;
+	client->addr.port = 50000;
+	send_go(client, 1);
+	client->addr.port = home;
+	net_run(&net, net.now + 2 * HD_MS);
+	assert_int_equal(hd_session_peer(server->session).port, 50000);
+	net_restart(client, 2);
+	net_connect(client, server);
+	net_run(&net, net.now + 200 * HD_MS);
+	assert_int_equal(server->opened, 2);
+	assert_int_equal(client->reason, HD_REASON_NONE);
+	net_fini(&net);
+}
+
 static void test_peer_moves_to_another_port(void **state) {
 	struct pair p;
 
@@ -350,6 +379,7 @@ int main(void) {
 		cmocka_unit_test(test_unknown_key_is_told_in_words),
 		cmocka_unit_test(test_second_key_of_the_ring),
 		cmocka_unit_test(test_more_peers_than_room),
+		cmocka_unit_test(test_new_life_at_a_full_node),
 		cmocka_unit_test(test_peer_moves_to_another_port),
 		cmocka_unit_test(test_creation_refuses_bad_configuration),
 	};
