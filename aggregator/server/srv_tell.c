@@ -27,6 +27,21 @@ void srv_commit_outcome(
 	srv_member_send(turn, member, &message);
 }
 
+/* A controller that was told of a sum part by part takes the parts for pushes of their workers: each part has made a
+ * version of its own, and of the workers' links the sum's rate says nothing. */
+static void report_part(
+	const struct srv_incoming *in,
+	const struct srv_part *part,
+	struct hd_msg_report *report
+) {
+	const uint16_t index = (uint16_t)(part - in->parts);
+	const uint64_t after = (uint64_t)in->part_count - 1 - index;
+
+	report->position += index;
+	if (report->outcome == HD_OUTCOME_APPLIED && in->job->spec.sync == HD_SYNC_NONE)
+		report->version -= after;
+}
+
 static void commit_say_report(
 	struct srv_turn *turn,
 	const struct srv_incoming *in,
@@ -51,12 +66,13 @@ static void commit_say_report(
 		.norm = (float)fmin(sqrt(in->norm2), (double)FLT_MAX),
 		.credited = in->kind == SRV_CREDIT,
 	};
-	if (part && in->kind == SRV_SUM)
-		report->position += (uint64_t)(part - in->parts);
-	if (in->recv) {
+	if (in->recv)
+		report->bytes = hd_recv_stats(in->recv)->bytes_held;
+	if (part && in->kind == SRV_SUM) {
+		report_part(in, part, report);
+	} else if (in->recv) {
 		const struct hd_recv_stats *stats = hd_recv_stats(in->recv);
 
-		report->bytes = stats->bytes_held;
 		report->duration_ns = stats->last > stats->first ? stats->last - stats->first : 0;
 		report->rate_bps = (uint64_t)hd_recv_rate_bps(in->recv);
 		report->limited_permille = hd_recv_limited_permille(in->recv);
