@@ -37,6 +37,8 @@
 #define DPDK_NAP_MIN_US 20 /* without descriptors */
 #define DPDK_NAP_MAX_US 10000
 #define DPDK_ECHO_PER_S 1000
+#define DPDK_ARP_WAITING                                                                           \
+	16 /* answers into a full ring in DPDK_SEND_WAIT_US: who asks has no right to more of it */
 #define DPDK_ERRORS_NS HD_SECOND /* between two looks for errors of who never sleeps */
 #define DPDK_OTHER_MEMORY (24u << 20) /* beside the buffers */
 
@@ -48,6 +50,7 @@
 	X(received_bytes, "bytes", "payload of these")                                             \
 	X(unfinished_sums, "packets", "of these, with a checksum left to absent hardware")         \
 	X(arp_requests, "frames", "ARP questions that came")                                       \
+	X(arp_limited, "frames", "of these, not answered: the port's ring was full")               \
 	X(arp_answers, "frames", "ARP answers that came")                                          \
 	X(echo_requests, "frames", "ICMP echo requests that came")                                 \
 	X(echo_limited, "frames", "of these, not answered: too many a second")                     \
@@ -128,6 +131,8 @@ struct hd_dpdk {
 	bool registered; /* this thread with EAL */
 	uint32_t echo_credit;
 	hd_ns echo_at;
+	uint32_t arp_credit; /* answers into a full ring */
+	hd_ns arp_at;
 	struct dpdk_counters counters;
 	struct dpdk_queue_counters queue[DPDK_QUEUES_MAX];
 	/* counters.receive_overflow and queue[], for readers of a const driver */

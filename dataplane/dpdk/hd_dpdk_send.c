@@ -4,8 +4,8 @@
  * bursts leave when they are full or the core has returned. Packets to one peer stay on one queue.
  *
  * The node's thread never waits for the port. What a full ring does not take waits in the queue, at most
- * DPDK_WAITING_MAX frames: a quarter of them only for control, answers to strangers not at all. So do at most
- * DPDK_HELD_MAX frames whose receiver's Ethernet address is not known yet.
+ * DPDK_WAITING_MAX frames: a quarter of them only for control, answers to strangers not at all, and a few ARP answers.
+ * So do at most DPDK_HELD_MAX frames whose receiver's Ethernet address is not known yet.
  */
 #include "hd_dpdk_private.h"
 
@@ -147,9 +147,28 @@ static void ask(void *owner, uint32_t ipv4, const struct hd_mac *mac) {
 	enqueue(d, 0, frame, DPDK_CONTROL);
 }
 
-void dpdk_answer_arp(struct hd_dpdk *d, const struct hd_frame *request) {
-	struct rte_mbuf *frame = take_buffer(d, HD_FRAME_ARP_BYTES);
+/* A neighbour that hears nothing loses us: a few answers are control, a flood of them is not. */
+static bool may_answer_arp(struct hd_dpdk *d) {
+	if (d->send[0].full_since == 0)
+		return true;
+	if (d->loop.now >= hd_ns_add(d->arp_at, DPDK_SEND_WAIT_US * HD_US)) {
+		d->arp_at = d->loop.now;
+		d->arp_credit = DPDK_ARP_WAITING;
+	}
+	if (d->arp_credit == 0)
+		return false;
+	d->arp_credit--;
+	return true;
+}
 
+void dpdk_answer_arp(struct hd_dpdk *d, const struct hd_frame *request) {
+	struct rte_mbuf *frame;
+
+	if (!may_answer_arp(d)) {
+		dpdk_count(&d->counters.arp_limited, 1);
+		return;
+	}
+	frame = take_buffer(d, HD_FRAME_ARP_BYTES);
 	if (!frame)
 		return;
 	hd_frame_put_arp_reply(&d->self, request->source, &request->source_mac, bytes_of(frame));

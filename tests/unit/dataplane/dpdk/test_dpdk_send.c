@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A port that takes nothing (memif without a peer): the node's thread does not wait for it, control goes before chunks,
  * and neither it nor strangers use up the buffers. */
-#include "hd_dpdk.h"
+#include "hd_dpdk_private.h"
 #include "hd_limits.h"
 #include "hd_wait.h"
 
@@ -19,6 +19,7 @@
 #define PEER 0x0a4f0100u
 #define ADDRESSES 4000
 #define PER_ADDRESS 4
+#define CONTROL 100
 
 /* Sends what `say` sends, once. */
 struct node {
@@ -83,6 +84,9 @@ static int tear_down(void **state) {
 	return system(command);
 }
 
+/* Frames given up in all, before the last flush of to_askers(). */
+static uint64_t lost_to_askers;
+
 static uint64_t count_of(const char *name) {
 	struct hd_dpdk_counter counters[HD_DPDK_COUNTERS_MAX];
 	size_t count = hd_dpdk_counters(dpdk, counters);
@@ -138,6 +142,25 @@ static void to_peers(struct hd_sink *sink) {
 		);
 }
 
+/* Answers fill the ring; then the node itself has something to say, to whom it must ask for. */
+static void to_askers(struct hd_sink *sink) {
+	const struct hd_frame request = {.request = true, .source = PEER, .target = HERE};
+	uint8_t packet[80] = {0};
+
+	for (uint32_t i = 0; i < ADDRESSES; i++)
+		dpdk_answer_arp((struct hd_dpdk *)sink, &request);
+	for (uint32_t i = 0; i < CONTROL; i++)
+		sink->send(
+			sink,
+			(struct hd_addr){PEER + 3 * ADDRESSES + i, HD_PORT},
+			packet,
+			sizeof packet,
+			NULL,
+			0
+		);
+	lost_to_askers = count_of("send_errors");
+}
+
 /* Whose addresses nobody has: who asks for them all has no buffer left for others, nor to receive with. */
 static void test_strangers(void **state) {
 	say(to_strangers);
@@ -172,11 +195,23 @@ static void test_given_up(void **state) {
 	assert_int_equal(count_of("sent_frames"), 0);
 }
 
+/* Nor do those who ask for this node's address, over and over, leave no room in a full ring. */
+static void test_askers(void **state) {
+	uint64_t lost = count_of("send_errors"), asked = count_of("arp_asked");
+
+	say(to_askers);
+	assert_int_equal(count_of("arp_asked") - asked, CONTROL);
+	assert_int_equal(lost_to_askers, lost);
+	assert_int_equal(count_of("arp_answered") + count_of("arp_limited"), ADDRESSES);
+	assert_in_range(count_of("arp_answered"), DPDK_ARP_WAITING, 2 * DPDK_SEND_BURST);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_peers),
 		cmocka_unit_test(test_given_up),
+		cmocka_unit_test(test_askers),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
