@@ -101,16 +101,18 @@ def check_understood(packets, kinds):
 
 
 def check_grants(packets, cluster):
-    """The grants on the wire are the controller's events (or a credit once more, where a request crossed it), and
-    nobody sends chunks under another token than these, a credit's, or what the server says of a pull that a credit
-    paid for."""
+    """The grants on the wire are events: the controller's, also where a request crossed its credit, which is then void,
+    or the server's, of a worker that did not hear the controller for a while. Nobody sends chunks under another token
+    than these, a credit's, or what the server says of a pull that a credit paid for."""
     said = {(int(one(p, "grant.worker")), int(one(p, "grant.direction")), int(one(p, "grant.round")),
              int(one(p, "grant.token"), 0), int(one(p, "grant.bytes"))) for p in of_kind(packets, 33)}
     logged = {(e["worker"], int(e["direction"] == "pull"), e["round"], int(e["token"], 16), e["bytes"])
               for e in measure.read_jsonl(cluster.log("controller"), {"granted"})}
+    direct = {int(e["token"], 16) for e in measure.read_jsonl(cluster.log("server"), {"granted"})}
+    other = {row for row in said if row[3] not in direct} ^ logged
+    assert not other and len(logged) >= GRANTS, (len(said), len(logged), len(direct), list(other)[:4])
     paid = {int(one(p, "credit.token"), 0) for p in of_kind(packets, 48)}
-    other = {row for row in said ^ logged if row in logged or row[3] not in paid}
-    assert not other and len(logged) >= GRANTS, (len(said), len(logged), list(other)[:4])
+    assert not paid & {token for *_, token, _ in said}, "a credit was granted"
     tokens = {int(one(p, "token"), 0) for p in packets if "heddle.chunk" in p}
     pulled = {int(one(p, "pull_state.token"), 0) for p in of_kind(packets, 42)}
     assert tokens and tokens <= {token for *_, token, _ in said} | paid | pulled, "chunks without a grant"

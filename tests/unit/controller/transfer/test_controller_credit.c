@@ -196,6 +196,51 @@ static void test_request_takes_its_place(void **state) {
 	net_close(&s.net);
 }
 
+static uint32_t granted_events(const struct stage *s, uint64_t token) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < s->net.event_count; i++)
+		count += s->net.events[i].kind == HD_EVENT_GRANTED
+			&& s->net.events[i].token == token;
+	return count;
+}
+
+/* A request that crosses its credit, also one that is spent already, is granted as any other: no GRANT has the token of
+ * a credit, and each one is an event. */
+static void test_no_grant_of_a_credit(void **state) {
+	(void)state;
+	for (uint8_t attempt = 1; attempt <= 2; attempt++)
+		for (int held = 0; held < 2; held++) {
+			struct hd_message request, report;
+			const struct hd_msg_grant *grant;
+			struct stage s;
+			uint64_t token;
+
+			open_stage(&s, 1, 8);
+			push(&s, 0, 1, SMALL);
+			token = credit(s.server)->token;
+			report = spent(credit(s.server), 1, 1);
+			report.report.outcome = HD_OUTCOME_PENDING;
+			if (held)
+				say(s.server, report);
+			request = net_push(s.worker[0], 2, SMALL, hd_version_make(1, 1));
+			request.request.attempt = attempt;
+			say(s.worker[0], request);
+			net_run(&s.net, 5 * HD_MS);
+			grant = peer_grant(s.worker[0], 0, 2);
+			assert_non_null(grant);
+			assert_true(grant->token != token);
+			assert_int_equal(granted_events(&s, grant->token), 1);
+			assert_int_equal(granted_events(&s, token), 0);
+			assert_true(peer_last(s.server, HD_MSG_VOID)->void_.token == token);
+			/* Nor does asking once more bring it back. */
+			say(s.worker[0], request);
+			net_run(&s.net, 5 * HD_MS);
+			assert_true(peer_grant(s.worker[0], 0, 2)->token != token);
+			net_close(&s.net);
+		}
+}
+
 static void test_nobody_spends_it(void **state) {
 	struct hd_message m;
 	struct stage s;
@@ -362,6 +407,7 @@ int main(void) {
 		cmocka_unit_test(test_not_for_everybody),
 		cmocka_unit_test(test_not_for_the_slow),
 		cmocka_unit_test(test_request_takes_its_place),
+		cmocka_unit_test(test_no_grant_of_a_credit),
 		cmocka_unit_test(test_nobody_spends_it),
 		cmocka_unit_test(test_bound_takes_them_back),
 		cmocka_unit_test(test_operator_takes_them_back),
