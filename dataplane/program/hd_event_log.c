@@ -11,12 +11,12 @@
  */
 #include "hd_limits.h"
 #include "hd_program.h"
+#include "hd_thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,18 +279,6 @@ static int open_file(const char *path) {
 	return fd < 0 ? -errno : fd;
 }
 
-/* Without signals: those are for the other threads, and a pipe whose reader has gone is an error like others. */
-static int start(struct hd_event_log *log) {
-	sigset_t all, before;
-	int code;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	code = -pthread_create(&log->thread, NULL, run, log);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return code;
-}
-
 int hd_event_log_open(const char *path, const char *node, struct hd_event_log **log) {
 	struct hd_event_log *l = calloc(1, sizeof *l);
 	int code;
@@ -307,7 +295,7 @@ int hd_event_log_open(const char *path, const char *node, struct hd_event_log **
 	}
 	hd_event_json_name(node, l->node, sizeof l->node);
 	init_locks(l);
-	code = start(l);
+	code = hd_thread_start(&l->thread, NULL, run, l);
 	if (code < 0)
 		goto close_file;
 	*log = l;

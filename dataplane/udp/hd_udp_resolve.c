@@ -4,6 +4,7 @@
  * thread of its own asks, and is left behind when that takes too long.
  */
 #include "hd_limits.h"
+#include "hd_thread.h"
 #include "hd_udp.h"
 
 #include <arpa/inet.h>
@@ -11,7 +12,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -91,19 +91,15 @@ static void *ask(void *argument) {
 	return NULL;
 }
 
-/* Detached, and without signals: those are for the threads of whoever asks. */
+/* Detached: nobody waits for it. */
 static int start(struct question *q) {
 	pthread_attr_t detached;
-	sigset_t all, before;
 	pthread_t thread;
 	int code;
 
 	pthread_attr_init(&detached);
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	code = -pthread_create(&thread, &detached, ask, q);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	code = hd_thread_start(&thread, &detached, ask, q);
 	pthread_attr_destroy(&detached);
 	return code;
 }

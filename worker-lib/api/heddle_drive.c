@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The progress thread, or who drives in its place; and waiting for what it does. */
+#include "hd_thread.h"
 #include "heddle_private.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
@@ -73,17 +73,11 @@ static void *run(void *arg) {
 	}
 }
 
-/* The program's signals are not for this thread. */
 int heddle_start_thread(struct heddle *fabric) {
-	sigset_t all, before;
-	int rc;
+	int rc = hd_thread_start(&fabric->thread, NULL, run, fabric);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&fabric->thread, NULL, run, fabric);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc != 0)
-		return heddle_fail(-rc, "progress thread: %s", heddle_strerror(rc));
+		return heddle_fail(rc, "progress thread: %s", heddle_strerror(rc));
 	fabric->has_thread = true;
 	(void)pthread_setname_np(fabric->thread, "heddle");
 	return 0;
