@@ -239,6 +239,8 @@ void worker_count_outcome(
 		worker->stats.credited_bytes += ticket->pub.bytes;
 	if (outcome == HD_OUTCOME_APPLIED && worker_by_aggregator(ticket))
 		worker->stats.aggregated_bytes += ticket->pub.bytes;
+	if (outcome == HD_OUTCOME_APPLIED && ticket->pub.reason == HD_REASON_NONE)
+		worker->silent_stalls = 0; /* its chunks have come through */
 	ticket->counted = true;
 	ticket->pub.ended = ctx->now;
 	worker_emit_ticket(worker, ctx, ticket, event);

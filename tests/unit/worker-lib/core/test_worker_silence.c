@@ -41,8 +41,28 @@ static void test_only_short_packets_come_through(void **state) {
 	destroy(world);
 }
 
+/* What comes through between two stalls, however quickly, is not one of them: they are not one after the other. */
+static void test_chunks_between_two_stalls(void **state) {
+	struct world *world = build(DIRECT, &plain);
+
+	run_ms(world, 20);
+	for (uint32_t i = 0; i < 4; i++) {
+		world->server.deaf = true;
+		assert_int_equal(push(world, i, 1), i + 1);
+		run_ms(world, 3000); /* one try */
+		world->server.deaf = false;
+		run_ms(world, 3000);
+		assert_int_equal(world->ticket[HD_PUSH][i + 1].state, HD_TICKET_APPLIED);
+	}
+	assert_int_equal(world->trouble, 0);
+	destroy(world);
+}
+
 int main(void) {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_only_short_packets_come_through)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_only_short_packets_come_through),
+		cmocka_unit_test(test_chunks_between_two_stalls),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
