@@ -57,6 +57,19 @@ struct hd_event hd_upstream_on_closed(struct hd_upstream *upstream, enum hd_reas
 	return node_down(reason);
 }
 
+void hd_upstream_leave(
+	struct hd_upstream *upstream,
+	const char *text,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	if (!upstream->session)
+		return;
+	hd_session_close(upstream->session, HD_REASON_CLOSED, text, now, sink);
+	upstream->session = NULL;
+	upstream->registered = false;
+}
+
 void hd_upstream_close(
 	struct hd_upstream *upstream,
 	const char *text,
@@ -64,8 +77,5 @@ void hd_upstream_close(
 	struct hd_sink *sink
 ) {
 	upstream->closed = true;
-	if (!upstream->session)
-		return;
-	hd_session_close(upstream->session, HD_REASON_CLOSED, text, now, sink);
-	upstream->session = NULL;
+	hd_upstream_leave(upstream, text, now, sink);
 }

@@ -6,7 +6,7 @@
  *   (no session) --tick--> connecting --opened--> open --REGISTERED--> registered
  *        ^                     ^                    |  <---REFUSE-------  |
  *        |                     +------ closed ------+---------------------+
- *        +-- closed for good: refused (the endpoint's word), or hd_upstream_close()
+ *        +-- hd_upstream_leave(); for good: refused (the endpoint's word), or hd_upstream_close()
  */
 #ifndef HD_UPSTREAM_H
 #define HD_UPSTREAM_H
@@ -45,6 +45,13 @@ uint8_t hd_upstream_role(const struct hd_upstream *upstream, const struct hd_ses
 void hd_upstream_on_opened(struct hd_upstream *upstream);
 /* The session has ended; with HD_REASON_REFUSED for good. Returns the event to tell of it. */
 struct hd_event hd_upstream_on_closed(struct hd_upstream *upstream, enum hd_reason reason);
+/* Says CLOSE; the next hd_upstream_connect() opens another session. */
+void hd_upstream_leave(
+	struct hd_upstream *upstream,
+	const char *text,
+	hd_ns now,
+	struct hd_sink *sink
+);
 /* Says CLOSE and opens no further session. */
 void hd_upstream_close(
 	struct hd_upstream *upstream,

@@ -48,7 +48,9 @@ static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	struct hd_switch_agent *agent = core;
 	struct agent_turn turn = {agent, now, sink};
 
-	(void)hd_upstream_connect(&agent->upstream, agent->endpoint, now);
+	agent_watch(&turn);
+	if (!agent->lost)
+		(void)hd_upstream_connect(&agent->upstream, agent->endpoint, now);
 	hd_endpoint_tick(agent->endpoint, now, sink);
 	agent_leases_check(&turn);
 }
@@ -56,9 +58,11 @@ static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
 static hd_ns on_deadline(const void *core) {
 	const struct hd_switch_agent *agent = core;
 
-	if (hd_upstream_is_due(&agent->upstream))
+	hd_ns at = hd_ns_min(hd_endpoint_deadline(agent->endpoint), agent_leases_deadline(agent));
+
+	if (!agent->lost && hd_upstream_is_due(&agent->upstream))
 		return 0;
-	return hd_ns_min(hd_endpoint_deadline(agent->endpoint), agent_leases_deadline(agent));
+	return hd_ns_min(at, agent_watch_deadline(agent));
 }
 
 const struct hd_core_ops hd_switch_agent_core = {

@@ -14,6 +14,10 @@
  * leased before: that ends at once. Another life of it does not know of the older leases: they expire, and meanwhile
  * their slots are not among those that it is told of.
  *
+ * An executor that is another process may end and begin anew, without leases. The agent looks (watch()): then all
+ * leases are over, and it leaves its session, in which they were made; as soon as there is an executor again it opens
+ * another one. To the controller that is a switch which has gone, and one that has come.
+ *
  * Chunks never come here: they are the executor's.
  */
 #ifndef HD_SWITCH_AGENT_H
@@ -42,6 +46,9 @@ struct hd_switch_agent_ops {
 	/* All since its beginning. */
 	int (*counters
 	)(void *owner, uint64_t counters[HD_SWITCH_COUNTER_COUNT], char *error, size_t error_bytes);
+	/* Sets *life to what it set last, or to another number: then nothing is left of what it was told before.
+	 * -errno: there is no executor now. NULL: it lives as long as the agent does. */
+	int (*watch)(void *owner, uint64_t *life, char *error, size_t error_bytes);
 	/* Adds what the core cannot see to the numbers that shells ask for: ports, queues, cores. May be NULL. */
 	void (*gather)(void *owner, struct hd_stats *stats);
 };
@@ -77,9 +84,10 @@ void hd_switch_agent_drain(struct hd_switch_agent *agent, hd_ns now, struct hd_s
 struct hd_switch_agent_stats {
 	uint64_t drop_malformed, drop_version, drop_type;
 	uint64_t refused_messages; /* out of place: role, kind */
-	uint64_t leases, leases_refused, leases_ended, leases_expired;
+	uint64_t leases, leases_refused, leases_ended, leases_expired, leases_lost;
 	uint64_t waits_changed;
 	uint64_t executor_errors; /* calls that failed */
+	uint64_t executor_losses;
 	uint64_t neighbours_asked; /* that were not known at once */
 	uint64_t leases_now, slots_now, slots_all;
 	uint64_t leases_pushes, slots_pushes; /* of those now: of groups of pushes */

@@ -5,6 +5,7 @@
  *   hd_switch_agent_say.c      events, what the controller is told
  *   hd_switch_agent_show.c     counters, tables for shells
  *   hd_switch_agent_lease.c    leases: what is admitted, where members are, ends
+ *   hd_switch_agent_watch.c    an executor that ends, and begins anew
  *   hd_switch_agent_session.c  who may say what: the controller, shells
  *   hd_switch_agent.c          node face: packets in, deadlines, life
  *
@@ -23,6 +24,7 @@
 
 #define AGENT_ASK_NS (5 * HD_MS) /* between two looks for a member whose place is not known */
 #define AGENT_FIND_NS (200 * HD_MS) /* and so long at most */
+#define AGENT_WATCH_NS (250 * HD_MS) /* between two looks at the executor */
 
 struct agent_lease {
 	uint64_t name; /* the controller's */
@@ -47,6 +49,10 @@ struct hd_switch_agent {
 	uint16_t id_next; /* where to look for a free id */
 	uint16_t slot_next;
 	uint8_t slot_taken[HD_SWITCH_SLOTS];
+	uint64_t life; /* the executor's */
+	bool seen; /* it has answered once */
+	bool lost; /* it does not answer */
+	hd_ns watch_at;
 	char error[HD_TEXT_BYTES_MAX + 1];
 	struct hd_switch_agent_stats stats;
 };
@@ -87,6 +93,11 @@ void agent_leases_end_all(struct agent_turn *turn);
 /* Looks for members, ends what has expired. */
 void agent_leases_check(struct agent_turn *turn);
 hd_ns agent_leases_deadline(const struct hd_switch_agent *agent);
+
+/* --- hd_switch_agent_watch.c --- */
+/* Looks at the executor, when it is time. */
+void agent_watch(struct agent_turn *turn);
+hd_ns agent_watch_deadline(const struct hd_switch_agent *agent);
 
 /* --- hd_switch_agent_show.c --- */
 void agent_show(

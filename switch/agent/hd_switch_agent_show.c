@@ -24,8 +24,10 @@ static const struct hd_stat stats_of[] = {
 	STAT(leases_refused, "leases", "leases refused: slots, shape, epoch, a member that is not found", HD_STAT_COUNTER),
 	STAT(leases_ended, "leases", "leases that were in force and are over", HD_STAT_COUNTER),
 	STAT(leases_expired, "leases", "of these, for want of a controller", HD_STAT_COUNTER),
+	STAT(leases_lost, "leases", "of these, as the executor had lost them", HD_STAT_COUNTER),
 	STAT(waits_changed, "changes", "members taken out of a lease", HD_STAT_COUNTER),
 	STAT(executor_errors, "calls", "calls of the executor that failed", HD_STAT_COUNTER),
+	STAT(executor_losses, "times", "it did not answer any more, or had begun anew", HD_STAT_COUNTER),
 	STAT(neighbours_asked, "calls", "looks for a member whose place was not known", HD_STAT_COUNTER),
 	STAT(leases_now, "leases", "leases now, in force or about to be", HD_STAT_GAUGE),
 	STAT(slots_now, "slots", "slots of these", HD_STAT_GAUGE),
@@ -104,7 +106,7 @@ HD_ROW_SHAPE(
 /* clang-format off */
 #define SWITCH(F, row) \
 	F##_AS(row, at, "switch", TEXT, "its name in the topology") \
-	F(row, state, TEXT, "led (by a controller), alone, refused, draining") \
+	F(row, state, TEXT, "led (by a controller), alone, refused, draining, lost (its executor does not answer)") \
 	F(row, slots, COUNT, "that can be leased") \
 	F(row, leased, COUNT, "of these") \
 	F(row, leases, COUNT, "in force or about to be")
@@ -186,6 +188,7 @@ static uint64_t rows_switch(struct hd_rows *rows, const struct hd_switch_agent *
 		&(struct switch_row){
 			.at = agent->host,
 			.state = agent->upstream.closed    ? "draining" :
+				agent->lost                ? "lost" :
 				agent->upstream.refused    ? "refused" :
 				agent->upstream.registered ? "led" :
 							     "alone",

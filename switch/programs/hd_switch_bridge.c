@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_switch_bridge.h"
+#include "hd_switch_bridge_say.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +19,9 @@
 #define NAP_NS 5000000
 
 struct hd_switch_bridge {
+	const char *command;
 	pid_t child;
+	uint32_t children; /* so far */
 	int to, from;
 	bool lost; /* nobody knows what the switch has */
 	bool hurries; /* a signal has come, most likely to end the agent */
@@ -163,92 +164,85 @@ static int tell(struct hd_switch_bridge *b, json_t *question, char *error, size_
 	return code;
 }
 
-/* --- what is said ---------------------------------------------------------------------------- */
+/* --- the child's life -------------------------------------------------------------------------- */
 
-static json_t *number(uint64_t value) {
-	char text[24];
-
-	(void)snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-	return json_string(text);
+/* Signals of a terminal are for the agent, which ends the child when its leases have ended. */
+static void become(const char *command, int in, int out) {
+	(void)setpgid(0, 0);
+	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
+		(void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+	_exit(127);
 }
 
-static json_t *address(uint32_t ipv4) {
-	struct in_addr in = {.s_addr = htonl(ipv4)};
-	char text[INET_ADDRSTRLEN];
+static int fork_child(struct hd_switch_bridge *b) {
+	int to[2], from[2];
 
-	return json_string(inet_ntop(AF_INET, &in, text, sizeof text));
+	if (pipe2(to, O_CLOEXEC) < 0)
+		return -errno;
+	if (pipe2(from, O_CLOEXEC) < 0) {
+		(void)close(to[0]);
+		(void)close(to[1]);
+		return -EMFILE;
+	}
+	b->child = fork();
+	if (b->child == 0)
+		become(b->command, to[0], from[1]);
+	(void)close(to[0]);
+	(void)close(from[1]);
+	b->to = to[1];
+	b->from = from[0];
+	return b->child < 0 ? -EAGAIN : 0;
 }
 
-static json_t *copy_object(const struct hd_switch_copy *copy) {
-	char mac[18];
+static bool has_ended(struct hd_switch_bridge *b, int patience_ms) {
+	const struct timespec nap = {.tv_nsec = NAP_NS};
+	int64_t until = now_ms() + patience_ms;
 
-	(void)snprintf(
-		mac,
-		sizeof mac,
-		"%02x:%02x:%02x:%02x:%02x:%02x",
-		copy->mac[0],
-		copy->mac[1],
-		copy->mac[2],
-		copy->mac[3],
-		copy->mac[4],
-		copy->mac[5]
-	);
-	return json_pack(
-		"{si ss so si so}",
-		"port",
-		(int)copy->port,
-		"mac",
-		mac,
-		"ipv4",
-		address(copy->ipv4),
-		"udp_port",
-		(int)copy->udp_port,
-		"token",
-		number(copy->token)
-	);
+	while (waitpid(b->child, NULL, WNOHANG) == 0) {
+		if (now_ms() >= until)
+			return false;
+		b->hurries |= nanosleep(&nap, NULL) < 0;
+	}
+	return true;
 }
 
-static json_t *lease_object(const struct hd_switch_lease *lease) {
-	json_t *members = json_array(), *receivers = json_array();
+/* A child that stays when nobody speaks to it any more, or what it has started, must not keep the agent. */
+static void end_child(struct hd_switch_bridge *b) {
+	if (has_ended(b, ENDS_MS))
+		return;
+	(void)kill(-b->child, SIGTERM);
+	if (has_ended(b, HURRY_MS))
+		return;
+	(void)kill(-b->child, SIGKILL);
+	(void)waitpid(b->child, NULL, 0);
+}
 
-	for (uint32_t i = 0; i < lease->member_count; i++)
-		(void)json_array_append_new(
-			members,
-			json_pack(
-				"{so si so}",
-				"token",
-				number(lease->members[i].token),
-				"worker",
-				(int)lease->members[i].worker,
-				"copy",
-				copy_object(&lease->members[i].copy)
-			)
-		);
-	for (uint32_t i = 0; i < lease->receiver_count; i++)
-		(void)json_array_append_new(receivers, copy_object(&lease->receivers[i]));
-	return json_pack(
-		"{si so si si si si si so so so}",
-		"id",
-		(int)lease->id,
-		"job",
-		number(lease->job),
-		"epoch",
-		(int)lease->epoch,
-		"attempt",
-		(int)lease->attempt,
-		"shard",
-		(int)lease->shard,
-		"first_slot",
-		(int)lease->first_slot,
-		"slot_count",
-		(int)lease->slot_count,
-		"waits",
-		number(lease->waits),
-		"members",
-		members,
-		"receivers",
-		receivers
-	);
+static void part(struct hd_switch_bridge *b) {
+	if (b->to >= 0)
+		(void)close(b->to);
+	b->to = -1;
+	if (b->child > 0)
+		end_child(b);
+	b->child = 0;
+	if (b->from >= 0)
+		(void)close(b->from);
+	b->from = -1;
+}
+
+/* A child that has said that its switch forwards. */
+static int start(struct hd_switch_bridge *b, int patience_ms, char *error, size_t bytes) {
+	json_t *answer = NULL;
+	int code = fork_child(b);
+
+	b->children++;
+	b->lost = false;
+	if (code < 0)
+		(void)snprintf(error, bytes, "%s", strerror(-code));
+	else
+		code = take_answer(b, patience_ms, &answer, error, bytes);
+	json_decref(answer);
+	b->lost = code < 0;
+	return code;
 }
 
 /* --- the agent's ----------------------------------------------------------------------------- */
@@ -282,7 +276,7 @@ on_neighbour(void *owner, uint32_t ipv4, struct hd_switch_copy *copy, char *erro
 	json_t *answer = NULL;
 	int code
 		= ask(owner,
-		      json_pack("{ss so}", "do", "neighbour", "ipv4", address(ipv4)),
+		      json_pack("{ss so}", "do", "neighbour", "ipv4", bridge_address(ipv4)),
 		      &answer,
 		      error,
 		      bytes);
@@ -296,14 +290,16 @@ on_neighbour(void *owner, uint32_t ipv4, struct hd_switch_copy *copy, char *erro
 static int
 on_lease_set(void *owner, const struct hd_switch_lease *lease, char *error, size_t bytes) {
 	return tell(
-		owner, json_pack("{ss so}", "do", "set", "lease", lease_object(lease)), error, bytes
+		owner, json_pack("{ss so}", "do", "set", "lease", bridge_lease(lease)), error, bytes
 	);
 }
 
 static int on_lease_waits(void *owner, uint16_t id, uint64_t waits, char *error, size_t bytes) {
 	return tell(
 		owner,
-		json_pack("{ss si so}", "do", "waits", "id", (int)id, "waits", number(waits)),
+		json_pack(
+			"{ss si so}", "do", "waits", "id", (int)id, "waits", bridge_number(waits)
+		),
 		error,
 		bytes
 	);
@@ -327,43 +323,37 @@ on_counters(void *owner, uint64_t counters[HD_SWITCH_COUNTER_COUNT], char *error
 	return code;
 }
 
+/* A child that has ended, or is silent, is replaced; the switch is in another life for the next one. */
+static int on_watch(void *owner, uint64_t *life, char *error, size_t bytes) {
+	struct hd_switch_bridge *b = owner;
+	json_t *answer = NULL, *number;
+	int code = 0;
+
+	if (b->lost && !b->hurries)
+		part(b);
+	if (b->lost && !b->hurries)
+		code = start(b, HD_SWITCH_BRIDGE_ANSWER_MS, error, bytes);
+	if (code == 0)
+		code = ask(b, json_pack("{ss}", "do", "watch"), &answer, error, bytes);
+	number = json_object_get(answer, "life");
+	if (code == 0 && !json_is_integer(number))
+		code = lose(b, -EPROTO, error, bytes);
+	if (code == 0)
+		*life = (uint64_t)b->children << 32 | (uint32_t)json_integer_value(number);
+	json_decref(answer);
+	return code;
+}
+
 const struct hd_switch_agent_ops hd_switch_bridge_ops = {
 	.neighbour = on_neighbour,
 	.lease_set = on_lease_set,
 	.lease_waits = on_lease_waits,
 	.lease_end = on_lease_end,
 	.counters = on_counters,
+	.watch = on_watch,
 };
 
 /* --- its life -------------------------------------------------------------------------------- */
-
-/* Signals of a terminal are for the agent, which ends the child when its leases have ended. */
-static void become(const char *command, int in, int out) {
-	(void)setpgid(0, 0);
-	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
-		(void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-	_exit(127);
-}
-
-static int start(struct hd_switch_bridge *b, const char *command) {
-	int to[2], from[2];
-
-	if (pipe2(to, O_CLOEXEC) < 0)
-		return -errno;
-	if (pipe2(from, O_CLOEXEC) < 0) {
-		(void)close(to[0]);
-		(void)close(to[1]);
-		return -EMFILE;
-	}
-	b->child = fork();
-	if (b->child == 0)
-		become(command, to[0], from[1]);
-	(void)close(to[0]);
-	(void)close(from[1]);
-	b->to = to[1];
-	b->from = from[0];
-	return b->child < 0 ? -EAGAIN : 0;
-}
 
 int hd_switch_bridge_open(
 	const char *command,
@@ -372,19 +362,14 @@ int hd_switch_bridge_open(
 	size_t error_bytes
 ) {
 	struct hd_switch_bridge *made = calloc(1, sizeof *made);
-	json_t *answer = NULL;
 	int code;
 
 	if (!made)
 		return -ENOMEM;
+	made->command = command;
 	made->to = made->from = -1;
 	(void)signal(SIGPIPE, SIG_IGN);
-	code = start(made, command);
-	if (code < 0)
-		(void)snprintf(error, error_bytes, "%s", strerror(-code));
-	else
-		code = take_answer(made, HD_SWITCH_BRIDGE_START_MS, &answer, error, error_bytes);
-	json_decref(answer);
+	code = start(made, HD_SWITCH_BRIDGE_START_MS, error, error_bytes);
 	if (code < 0) {
 		hd_switch_bridge_close(made);
 		return code;
@@ -393,37 +378,9 @@ int hd_switch_bridge_open(
 	return 0;
 }
 
-static bool has_ended(const struct hd_switch_bridge *b, int patience_ms) {
-	const struct timespec nap = {.tv_nsec = NAP_NS};
-	int64_t until = now_ms() + patience_ms;
-
-	while (waitpid(b->child, NULL, WNOHANG) == 0) {
-		if (now_ms() >= until)
-			return false;
-		(void)nanosleep(&nap, NULL);
-	}
-	return true;
-}
-
-/* A child that stays when nobody speaks to it any more, or what it has started, must not keep the agent. */
-static void end_child(const struct hd_switch_bridge *b) {
-	if (has_ended(b, ENDS_MS))
-		return;
-	(void)kill(-b->child, SIGTERM);
-	if (has_ended(b, HURRY_MS))
-		return;
-	(void)kill(-b->child, SIGKILL);
-	(void)waitpid(b->child, NULL, 0);
-}
-
 void hd_switch_bridge_close(struct hd_switch_bridge *b) {
 	if (!b)
 		return;
-	if (b->to >= 0)
-		(void)close(b->to);
-	if (b->child > 0)
-		end_child(b);
-	if (b->from >= 0)
-		(void)close(b->from);
+	part(b);
 	free(b);
 }

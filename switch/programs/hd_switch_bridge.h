@@ -13,9 +13,11 @@
  *   waits       id, waits               -
  *   end         id                      -
  *   counters    -                       counters, in the order of HD_SWITCH_COUNTERS
+ *   watch       -                       life: another number than before when the switch has lost its leases
  *
  * Any answer may be {"error": WORDS}. Tokens and bits of members are decimal text, as JSON's numbers have 53 bits;
- * addresses are text: "10.0.0.1", "02:00:00:00:00:01". The child says {} when its switch forwards.
+ * addresses are text: "10.0.0.1", "02:00:00:00:00:01". The child says {} when its switch forwards. It is started again
+ * when it has ended or does not answer. An error as the answer to watch: there is no switch now.
  */
 #ifndef HD_SWITCH_BRIDGE_H
 #define HD_SWITCH_BRIDGE_H
@@ -27,7 +29,8 @@
 
 struct hd_switch_bridge;
 
-/* Starts `command` by the shell. 0, or -errno with error in words: -ETIMEDOUT, -EPIPE (it ended), -EPROTO. */
+/* Starts `command` by the shell; it outlives the bridge. 0, or -errno with error in words: -ETIMEDOUT, -EPIPE (it
+ * ended), -EPROTO. */
 int hd_switch_bridge_open(
 	const char *command,
 	struct hd_switch_bridge **bridge,
@@ -37,8 +40,8 @@ int hd_switch_bridge_open(
 /* Closes its input, which ends it. What has not ended a second later is ended by signals. */
 void hd_switch_bridge_close(struct hd_switch_bridge *bridge);
 
-/* The agent's, their owner a bridge. After -ETIMEDOUT, -EPIPE or -EPROTO all fail with -EPIPE: nobody knows what the
- * switch has. */
+/* The agent's, their owner a bridge. After -ETIMEDOUT, -EPIPE or -EPROTO all fail with -EPIPE, as nobody knows what the
+ * switch has, until watch() has started another child. */
 extern const struct hd_switch_agent_ops hd_switch_bridge_ops;
 
 #endif

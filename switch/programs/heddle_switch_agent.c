@@ -130,15 +130,39 @@ static bool drain(void *core, hd_ns now, struct hd_sink *sink) {
 	return true;
 }
 
+static const char without_controller[] = "leases expire";
+
+/* The switch itself has gone, or come again. */
+static void on_event(struct hd_main *run, const struct hd_event *event) {
+	if (event->aux != HD_ROLE_SWITCH) {
+		hd_setup_event(&run->service, event, without_controller);
+		return;
+	}
+	if (event->kind == HD_EVENT_NODE_DOWN)
+		hd_log_say(
+			&run->service.log,
+			HD_LOG_WARNING,
+			"switch",
+			event,
+			"switch: it does not answer, or has begun anew: all leases are over"
+		);
+	else
+		hd_log_say(
+			&run->service.log, HD_LOG_INFO, "switch", event, "switch: programmed again"
+		);
+	hd_event_log_add(run->service.events, event);
+}
+
 static const struct hd_main_ops agent_main = {
 	.groups = hd_switch_agent_groups,
 	.node = &hd_switch_agent_core,
-	.without = "leases expire",
+	.without = without_controller,
 	.open = open_bridge,
 	.make = make_agent,
 	.close = close_agent,
 	.gather = gather,
 	.drain = drain,
+	.event = on_event,
 };
 
 int main(int argc, char **argv) {

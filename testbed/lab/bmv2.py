@@ -24,6 +24,8 @@ FLOOD_GROUP = 1024  # HD_FLOOD_GROUP of p4/v1model.p4
 FAILED = re.compile(r"^(Error|Invalid|Unknown|\*\*\* |Traceback|.*Exception)|Could not connect|is not (a )?valid",
                     re.MULTILINE)
 PROMPT = re.compile(r"(RuntimeCmd: )+")
+PORT = re.compile(r"^\s*(\d+)\s+(\S+)\s+(?:UP|DOWN)\b", re.MULTILINE)
+START_S, AGAIN_S = 30, 4  # until a simple_switch answers: the first time; again (HD_SWITCH_BRIDGE_ANSWER_MS is more)
 
 
 def missing():
@@ -55,16 +57,9 @@ class Shell:
         self.process = subprocess.Popen([*enter, "simple_switch_CLI", "--thrift-port", str(thrift_port)], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
-    def ask(self, commands):
-        """Runs the commands and returns what each of them printed. Raises CommandFailed for the first that failed,
-        but the ones after it were tried as well."""
-        commands = list(commands)
-        answers = self.say(commands)
-        self.check(commands, answers)
-        return [said for said, _ in answers]
-
     @staticmethod
     def check(commands, answers):
+        """Raises CommandFailed for the first that failed; the ones after it were tried as well."""
         for command, (said, ok) in zip(commands, answers):
             if not ok:
                 raise CommandFailed(f"{command}: {said.strip()}")
@@ -84,7 +79,8 @@ class Shell:
                     break
                 said.append(line)
             else:
-                raise CommandFailed(f"{command}: simple_switch_CLI ended: {''.join(said).strip()}")
+                last = ("".join(said).strip().splitlines() or [""])[-1]  # of a traceback, what went wrong
+                raise CommandFailed(f"{command}: simple_switch_CLI ended: {last}")
             said = "".join(said)
             answers.append((said, not FAILED.search(said)))
         writer.join()
@@ -98,7 +94,10 @@ class Shell:
             pass  # ask() meets the end of its output
 
     def end(self):
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # it has ended before it read all
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
@@ -148,52 +147,133 @@ class Held:
 
 
 class Bmv2:
-    """One simple_switch. `ports` are {number: interface}, all in the namespace that `enter` enters. One that is
-    `running` already is taken over: all that its tables, groups, registers and counters had is forgotten."""
+    """One simple_switch. `ports` are {number: interface}, all in the namespace that `enter` enters. One that answers on
+    its thrift port already is taken over: all that its tables, groups, registers and counters had is forgotten. Else
+    one is started, but for `running`, and started again when it has ended.
+
+        watch() --+-- it answers: the number of its life, as before
+                  +-- another one does: told who it is, ports and stations; no leases; the next number
+                  +-- none does: CommandFailed, as with all else until watch() has found one
+    """
 
     def __init__(self, ports, enter=(), thrift_port=9090, log=None, device=0, running=False):
         self.ports = dict(ports)
+        self.enter = list(enter)
+        self.thrift_port = thrift_port
+        self.device = device
+        self.running = running
         self.numbers = numbers()
-        self.leases = {}
-        self.macs = {}
-        self.routes = {}
         self.log = open(log, "w") if log and not running else subprocess.DEVNULL
-        self.process = None if running else self.start(list(enter), thrift_port, device)
-        self.shell = self.connect(list(enter), thrift_port)
-        if running:
-            self.shell.ask(["reset_state"])
-        self.set_flood()
+        self.process = self.shell = None
+        self.life = 0
+        self.leases = {}
+        self.macs = {}  # of what bmv2 has, the handles
+        self.routes = {}
+        self.identity = self.loss = None  # what it is told again
+        self.stations = {}
+        self.paths = {}
+        try:
+            self.revive(START_S)
+        except CommandFailed:
+            self.end()
+            raise
 
-    def start(self, enter, thrift_port, device):
+    # -- its life -------------------------------------------------------------------------------
+
+    def watch(self):
+        """The number of its present life. Raises CommandFailed while there is none."""
+        try:
+            if self.process is None or self.process.poll() is None:
+                self.ask(["switch_info"])
+                return self.life
+        except CommandFailed:
+            pass
+        self.revive(AGAIN_S)
+        return self.life
+
+    def revive(self, patience_s):
+        self.part()
+        if self.process is not None and self.process.poll() is not None:
+            self.process = None
+        fresh = self.process is None and not self.running and not self.is_there()
+        if fresh:
+            self.process = self.start()
+        try:
+            self.shell = self.connect(patience_s if self.process else 0)
+            if not fresh:
+                self.ask(["reset_state"])
+            self.begin()
+        except CommandFailed:
+            self.part()
+            raise
+        self.life += 1
+
+    def part(self):
+        """From one that is no more, or is not known to have what it was told."""
+        if self.shell is not None:
+            self.shell.end()
+        self.shell = None
+        self.leases, self.macs, self.routes = {}, {}, {}
+
+    def begin(self):
+        """Tells one that has nothing all but leases."""
+        has = {int(number): name for number, name in PORT.findall(self.ask(["show_ports"])[0])}
+        if has != self.ports:
+            raise CommandFailed(f"simple_switch on port {self.thrift_port} has the ports {has}, not {self.ports}")
+        self.set_flood()
+        if self.identity:
+            self.identify(*self.identity)
+        if self.loss:
+            self.simulate(*self.loss)
+        for mac, port in self.stations.items():
+            self.set_mac(mac, port)
+        for (prefix, bits), (port, mac) in self.paths.items():
+            self.set_route(prefix, bits, port, mac)
+
+    def is_there(self):
+        """Whether somebody listens on the thrift port, where simple_switch's loopback is."""
+        probe = f": </dev/tcp/127.0.0.1/{self.thrift_port}"
+        return subprocess.run([*self.enter, "bash", "-c", probe], stdin=subprocess.DEVNULL, check=False,
+                              stderr=subprocess.DEVNULL).returncode == 0
+
+    def start(self):
+        """In a session of its own: who ends those that started it, by a group's signal, does not end it."""
         flags = [word for number, name in self.ports.items() for word in ("-i", f"{number}@{name}")]
         return subprocess.Popen(
-            [*enter, "simple_switch", "--device-id", str(device), "--thrift-port", str(thrift_port), *flags,
-             str(PROGRAM)], stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+            [*self.enter, "simple_switch", "--device-id", str(self.device), "--thrift-port", str(self.thrift_port),
+             *flags, str(PROGRAM)], stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
+            start_new_session=True)
 
-    def connect(self, enter, thrift_port, patience_s=30):
+    def connect(self, patience_s):
         ends = time.monotonic() + patience_s
         while True:
-            shell = Shell(enter, thrift_port)
-            try:
-                shell.ask(["switch_info"])
-                return shell
-            except CommandFailed as failed:
-                shell.end()
-                if self.process and self.process.poll() is not None:
-                    raise CommandFailed(f"simple_switch ended, {self.process.returncode}: {failed}") from failed
-                if time.monotonic() > ends:
-                    if self.process:
-                        self.process.kill()
-                    raise
-            time.sleep(0.1)
+            if self.is_there():
+                return Shell(self.enter, self.thrift_port)
+            if self.process and self.process.poll() is not None:
+                raise CommandFailed(f"simple_switch ended, {self.process.returncode}")
+            if time.monotonic() >= ends:
+                raise CommandFailed(f"simple_switch does not answer on port {self.thrift_port}")
+            time.sleep(0.05)
+
+    def say(self, commands):
+        if self.shell is None:
+            raise CommandFailed(f"simple_switch does not answer on port {self.thrift_port}")
+        return self.shell.say(commands)
+
+    def ask(self, commands):
+        """What each of the commands printed, as Shell.ask()."""
+        commands = list(commands)
+        answers = self.say(commands)
+        Shell.check(commands, answers)
+        return [said for said, _ in answers]
 
     def set_flood(self):
         everybody = " ".join(map(str, sorted(self.ports)))
         node, = self.nodes([f"mc_node_create 0 {everybody}"])
-        self.shell.ask([f"mc_mgrp_create {FLOOD_GROUP}", f"mc_node_associate {FLOOD_GROUP} {node}"])
+        self.ask([f"mc_mgrp_create {FLOOD_GROUP}", f"mc_node_associate {FLOOD_GROUP} {node}"])
 
     def nodes(self, commands):
-        return [self.handle(said) for said in self.shell.ask(commands)]
+        return [self.handle(said) for said in self.ask(commands)]
 
     @staticmethod
     def handle(said):
@@ -205,31 +285,37 @@ class Bmv2:
     # -- who it is, and ordinary frames ---------------------------------------------------------
 
     def identify(self, ipv4, mac, router_mac="00:00:00:00:00:00"):
-        self.shell.ask([f"table_set_default identity identify {ipv4} {mac} {router_mac}"])
+        self.ask([f"table_set_default identity identify {ipv4} {mac} {router_mac}"])
+        self.identity = (ipv4, mac, router_mac)
 
     def set_mac(self, mac, port):
         if mac in self.macs:
-            self.shell.ask([f"table_modify macs forward {self.macs[mac]} {port}"])
+            self.ask([f"table_modify macs forward {self.macs[mac]} {port}"])
         else:
-            self.macs[mac] = self.handle(self.shell.ask([f"table_add macs forward {mac} => {port}"])[0])
+            self.macs[mac] = self.handle(self.ask([f"table_add macs forward {mac} => {port}"])[0])
+        self.stations[mac] = port
 
     def clear_mac(self, mac):
-        self.shell.ask([f"table_delete macs {self.macs.pop(mac)}"])
+        self.ask([f"table_delete macs {self.macs.pop(mac)}"])
+        del self.stations[mac]
 
     def set_route(self, prefix, bits, port, mac):
         key = (prefix, bits)
         if key in self.routes:
-            self.shell.ask([f"table_modify routes route {self.routes[key]} {port} {mac}"])
+            self.ask([f"table_modify routes route {self.routes[key]} {port} {mac}"])
         else:
-            said = self.shell.ask([f"table_add routes route {prefix}/{bits} => {port} {mac}"])
+            said = self.ask([f"table_add routes route {prefix}/{bits} => {port} {mac}"])
             self.routes[key] = self.handle(said[0])
+        self.paths[key] = (port, mac)
 
     def clear_route(self, prefix, bits):
-        self.shell.ask([f"table_delete routes {self.routes.pop((prefix, bits))}"])
+        self.ask([f"table_delete routes {self.routes.pop((prefix, bits))}"])
+        del self.paths[(prefix, bits)]
 
     def simulate(self, seed, threshold):
         """Loses of 2^24 frames about `threshold`; 0: none."""
-        self.shell.ask([f"register_write simulator 0 {seed}", f"register_write simulator 1 {threshold}"])
+        self.ask([f"register_write simulator 0 {seed}", f"register_write simulator 1 {threshold}"])
+        self.loss = (seed, threshold)
 
     # -- leases ---------------------------------------------------------------------------------
 
@@ -246,12 +332,12 @@ class Bmv2:
         cells = [base + lease.first_slot + slot for base in (0, self.numbers["HD_SWITCH_SLOTS"])
                  for slot in range(lease.slot_count)]
         # A command a cell takes long; where nobody else has cells, one is enough.
-        self.shell.ask([f"register_write keys {cell} 0" for cell in cells] if self.leases else ["register_reset keys"])
+        self.ask([f"register_write keys {cell} 0" for cell in cells] if self.leases else ["register_reset keys"])
         held = Held(lease)
         try:
             self.fill_lease(held)
         except CommandFailed:
-            self.shell.say(held.undo)  # the first failure is the one to tell of
+            self.say(held.undo)  # the first failure is the one to tell of
             raise
         self.leases[lease.id] = held
 
@@ -283,32 +369,36 @@ class Bmv2:
     def make(self, held, undo, commands):
         """Handles of what the commands made; how to undo it is noted even when one of them fails. Handles are None
         where `undo` needs none."""
-        answers = self.shell.say(commands)
+        answers = self.say(commands)
         handles = [self.handle(said) if "{}" in undo and ok else None for said, ok in answers]
         held.undo[:0] = [undo.format(handle) for handle, (_, ok) in zip(handles, answers) if ok]
-        self.shell.check(commands, answers)
+        Shell.check(commands, answers)
         return handles
 
     def set_waits(self, lease_id, waits):
         """Members are taken out: one entry is replaced, so that no frame sees half of it."""
         held = self.leases[lease_id]
-        self.shell.ask([f"table_modify leases hold {held.entry} {self.lease_words(held.lease, waits)}"])
+        self.ask([f"table_modify leases hold {held.entry} {self.lease_words(held.lease, waits)}"])
 
     def end_lease(self, lease_id):
-        self.shell.ask(self.leases.pop(lease_id).undo)
+        self.ask(self.leases.pop(lease_id).undo)
 
     # -- what it counted ------------------------------------------------------------------------
 
     def counters(self):
         """{name: count}, HD_SWITCH_COUNTERS. Copies are counted where they leave, by a counter of their own."""
         names = counter_names()
-        said = self.shell.ask([*(f"counter_read counters {i}" for i in range(len(names))),
+        said = self.ask([*(f"counter_read counters {i}" for i in range(len(names))),
                                "counter_read copies_sent 0"])
         values = [int(re.search(r"(\d+) packets", words)[1]) for words in said]
         return {**dict(zip(names, values)), "copies": values[-1]}
 
+    def leave(self):
+        """It goes on, with what it was told."""
+        self.part()
+
     def end(self):
-        self.shell.end()
+        self.part()
         if self.process is None:
             return
         self.process.terminate()

@@ -1,14 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """usage: bmv2_bridge.py FILE
-Runs bmv2 for heddle-switch-agent: starts simple_switch, and does what the lines of JSON on its input want (what they
-are: switch/programs/hd_switch_bridge.h). Ends, and the switch with it, when its input does. One that runs already
-("running": true) is taken over as if it had just been started, and goes on when its input ends, without leases.
+Runs bmv2 for heddle-switch-agent, and does what the lines of JSON on its input want (what they are:
+switch/programs/hd_switch_bridge.h). Takes the simple_switch over that answers on the thrift port, as if it had just
+been started; where none does it starts one, and again when that has ended, unless somebody else is to do so
+("running": true). When the input ends this ends, and says on standard error which process goes on: the switch, without
+leases.
 
 FILE is JSON: ports {number: interface}, service (IPv4), mac (whom results come from), stations: a list of {ipv4, mac,
 port}, which is where frames to them leave; thrift_port (9090), enter: words that run a command where the interfaces
 are (none), log: simple_switch's words."""
 import json
+import os
 import pathlib
 import sys
 
@@ -32,16 +35,20 @@ def lease_of(words):
 
 class Bridge:
     def __init__(self, setting):
+        self.missed = False  # it did not answer when it was watched last
         self.stations = {station["ipv4"]: station for station in setting["stations"]}
         ports = {int(number): name for number, name in setting["ports"].items()}
+        identity = setting["service"], setting["mac"]
         self.switch = bmv2.Bmv2(ports, enter=setting.get("enter", []), thrift_port=setting.get("thrift_port", 9090),
                                 log=setting.get("log"), running=setting.get("running", False))
-        self.switch.identify(setting["service"], setting["mac"])
+        self.switch.identify(*identity)
         for station in setting["stations"]:
             self.switch.set_mac(station["mac"], station["port"])
 
     def do(self, words):
         what = words["do"]
+        if what == "watch":
+            return {"life": self.watch()}
         if what == "neighbour":
             station = self.stations.get(words["ipv4"])
             return {"port": station["port"], "mac": station["mac"]} if station else {}
@@ -58,13 +65,32 @@ class Bridge:
             raise ValueError(f"do: '{what}'")
         return {}
 
+    def watch(self):
+        before, missed = self.switch.life, self.missed
+        try:
+            life = self.switch.watch()
+        except bmv2.CommandFailed as failed:
+            self.missed = True
+            if not missed:
+                tell(failed)
+            raise
+        self.missed = False
+        if life != before or missed:
+            tell("simple_switch has begun anew, and knows who it is, its ports and stations again")
+        return life
+
     def end(self):
         try:
             for lease_id in list(self.switch.leases):
                 self.switch.end_lease(lease_id)
         except bmv2.CommandFailed as failed:
-            print(f"bmv2_bridge: {failed}", file=sys.stderr)
-        self.switch.end()
+            tell(failed)
+        self.switch.leave()
+        process = self.switch.process
+        if process is not None and process.poll() is None:
+            tell(f"simple_switch goes on, process {process.pid}")
+        elif not self.switch.running:
+            tell(f"simple_switch goes on, thrift port {self.switch.thrift_port}")
 
     def answer(self, line):
         """A lease that could not be set is not there; of one that could not be ended some may be left, but not its
@@ -75,8 +101,25 @@ class Bridge:
             return {"error": f"{type(why).__name__}: {why}"[:400]}
 
 
+def tell(words):
+    """To whoever reads the agent's log."""
+    first = (str(words).strip().splitlines() or [""])[0]
+    print(f"bmv2_bridge: {first}", file=sys.stderr, flush=True)
+
+
 def say(answer):
     print(json.dumps(answer), flush=True)
+
+
+def serve(bridge):
+    try:
+        say({})
+        for line in sys.stdin:
+            say(bridge.answer(line))
+    except BrokenPipeError:  # the agent has ended; what is not said to it must not be tried again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    finally:
+        bridge.end()
 
 
 def main():
@@ -87,13 +130,12 @@ def main():
     if why:
         say({"error": why})
         return 69
-    bridge = Bridge(json.loads(pathlib.Path(sys.argv[1]).read_text()))
     try:
-        say({})
-        for line in sys.stdin:
-            say(bridge.answer(line))
-    finally:
-        bridge.end()
+        bridge = Bridge(json.loads(pathlib.Path(sys.argv[1]).read_text()))
+    except (bmv2.CommandFailed, OSError, KeyError, TypeError, ValueError) as why:
+        say({"error": f"{sys.argv[1]}: {type(why).__name__}: {why}"[:400]})
+        return 69
+    serve(bridge)
     return 0
 
 

@@ -23,6 +23,8 @@ static int on_neighbour(
 ) {
 	struct executor *e = owner;
 
+	if (e->life != e->seen)
+		return -EIO;
 	e->asked++;
 	if (e->unknown > 0) {
 		e->unknown--;
@@ -57,8 +59,8 @@ on_set(void *owner, const struct hd_switch_lease *lease, char *error, size_t err
 	uint64_t all
 		= lease->member_count == 64 ? UINT64_MAX : (UINT64_C(1) << lease->member_count) - 1;
 
-	if (e->fail_set)
-		return e->fail_set;
+	if (e->fail_set || e->life != e->seen)
+		return e->fail_set ? e->fail_set : -EIO;
 	MUST(lease->id < HD_SWITCH_LEASES_MAX && !e->held[lease->id]);
 	MUST(lease->slot_count > 0 && lease->first_slot + lease->slot_count <= HD_SWITCH_SLOTS);
 	MUST(lease->member_count > 0 && lease->member_count <= HD_SWITCH_MEMBERS_MAX);
@@ -85,6 +87,8 @@ on_set(void *owner, const struct hd_switch_lease *lease, char *error, size_t err
 static int on_waits(void *owner, uint16_t id, uint64_t waits, char *error, size_t error_bytes) {
 	struct executor *e = owner;
 
+	if (e->life != e->seen)
+		return -EIO;
 	MUST(id < HD_SWITCH_LEASES_MAX && e->held[id]);
 	MUST(waits != 0 && (waits & ~e->lease[id].waits) == 0);
 	if (e->fail_waits)
@@ -96,6 +100,8 @@ static int on_waits(void *owner, uint16_t id, uint64_t waits, char *error, size_
 static int on_end(void *owner, uint16_t id, char *error, size_t error_bytes) {
 	struct executor *e = owner;
 
+	if (e->life != e->seen)
+		return -EIO;
 	MUST(id < HD_SWITCH_LEASES_MAX && e->held[id]);
 	e->held[id] = false;
 	e->count--;
@@ -117,10 +123,43 @@ static int on_counters(
 	return 0;
 }
 
+static int on_watch(void *owner, uint64_t *life, char *error, size_t error_bytes) {
+	struct executor *e = owner;
+
+	e->watched++;
+	if (e->fail_watch) {
+		(void)snprintf(error, error_bytes, "nobody is there");
+		return e->fail_watch;
+	}
+	*life = e->seen = e->life;
+	return 0;
+}
+
+void executor_begin_anew(struct executor *e) {
+	memset(e->held, 0, sizeof e->held);
+	e->count = 0;
+	e->life++;
+}
+
+uint32_t executor_disturb(struct executor *e, uint64_t dice) {
+	uint32_t lost = dice < 8 ? e->count : 0;
+
+	e->fail_watch = dice >= 5 && dice < 8 ? -EIO : 0;
+	if (dice < 8)
+		executor_begin_anew(e);
+	return lost;
+}
+
+void executor_mend(struct executor *e) {
+	e->unknown = 0;
+	e->fail_neighbour = e->fail_set = e->fail_waits = e->fail_counters = e->fail_watch = 0;
+}
+
 const struct hd_switch_agent_ops executor_ops = {
 	.neighbour = on_neighbour,
 	.lease_set = on_set,
 	.lease_waits = on_waits,
 	.lease_end = on_end,
 	.counters = on_counters,
+	.watch = on_watch,
 };

@@ -128,3 +128,28 @@ const struct hd_msg_report *answer_of(const struct world *world, uint64_t lease)
 			return &controller->inbox[i].report;
 	return NULL;
 }
+
+void assert_answer(
+	const struct world *world,
+	uint64_t lease,
+	enum hd_outcome outcome,
+	enum hd_reason reason
+) {
+	const struct hd_msg_report *answer = answer_of(world, lease);
+
+	assert_non_null(answer);
+	assert_int_equal(answer->job, JOB);
+	assert_int_equal(answer->direction, HD_REDUCE);
+	assert_int_equal(answer->outcome, outcome);
+	assert_int_equal(answer->reason, reason);
+}
+
+const struct hd_msg_register_ *registration(const struct world *world) {
+	const struct fake *controller = world->controller;
+
+	for (size_t i = controller->inbox_count; i-- > 0;)
+		if (controller->inbox[i].kind == HD_MSG_REGISTER)
+			return &controller->inbox[i].register_;
+	fail_msg("no REGISTER");
+	return NULL;
+}

@@ -42,5 +42,13 @@ void plan_say(struct world *world, struct plan *plan);
 void say_void(struct world *world, uint64_t lease);
 /* The newest REPORT of the lease; NULL: none. */
 const struct hd_msg_report *answer_of(const struct world *world, uint64_t lease);
+void assert_answer(
+	const struct world *world,
+	uint64_t lease,
+	enum hd_outcome outcome,
+	enum hd_reason reason
+);
+/* The newest REGISTER. */
+const struct hd_msg_register_ *registration(const struct world *world);
 
 #endif

@@ -11,31 +11,6 @@
 
 #include <cmocka.h>
 
-static void assert_answer(
-	const struct world *world,
-	uint64_t lease,
-	enum hd_outcome outcome,
-	enum hd_reason reason
-) {
-	const struct hd_msg_report *answer = answer_of(world, lease);
-
-	assert_non_null(answer);
-	assert_int_equal(answer->job, JOB);
-	assert_int_equal(answer->direction, HD_REDUCE);
-	assert_int_equal(answer->outcome, outcome);
-	assert_int_equal(answer->reason, reason);
-}
-
-static const struct hd_msg_register_ *registration(const struct world *world) {
-	const struct fake *controller = world->controller;
-
-	for (size_t i = controller->inbox_count; i-- > 0;)
-		if (controller->inbox[i].kind == HD_MSG_REGISTER)
-			return &controller->inbox[i].register_;
-	fail_msg("no REGISTER");
-	return NULL;
-}
-
 static void test_lease(void **state) {
 	struct world *world = world_open(256);
 	struct plan plan = plan_make(1, 3, 64);
