@@ -36,6 +36,7 @@ struct entry {
 struct hd_switch_stations {
 	uint32_t capacity, mask, count;
 	uint32_t turn; /* the entry that makes room next */
+	bool closed;
 	uint32_t *buckets;
 	struct entry *entries;
 };
@@ -139,8 +140,8 @@ bool hd_switch_stations_learn(
 	struct entry *entry;
 	uint32_t ipv4;
 
-	if (!is_arp(frame, bytes) || memcmp(frame + AT_SOURCE, frame + AT_SENDER_MAC, 6) != 0
-	    || (frame[AT_SOURCE] & 1))
+	if (s->closed || !is_arp(frame, bytes)
+	    || memcmp(frame + AT_SOURCE, frame + AT_SENDER_MAC, 6) != 0 || (frame[AT_SOURCE] & 1))
 		return false;
 	ipv4 = hd_get32(frame + AT_SENDER);
 	if (!is_host(ipv4))
@@ -160,7 +161,7 @@ bool hd_switch_stations_learn(
 	return true;
 }
 
-void hd_switch_stations_set(
+int hd_switch_stations_set(
 	struct hd_switch_stations *s,
 	uint32_t ipv4,
 	const struct hd_switch_station *station
@@ -170,9 +171,21 @@ void hd_switch_stations_set(
 	if (!entry)
 		entry = add(s, ipv4);
 	if (!entry)
-		return;
+		return -ENOSPC;
 	entry->station = *station;
 	entry->known = entry->fixed = true;
+	return 0;
+}
+
+/* What was learned before is forgotten. */
+void hd_switch_stations_close(struct hd_switch_stations *s) {
+	s->closed = true;
+	for (uint32_t i = 1; i <= s->capacity; i++)
+		s->entries[i].known &= s->entries[i].fixed;
+}
+
+bool hd_switch_stations_are_closed(const struct hd_switch_stations *s) {
+	return s->closed;
 }
 
 bool hd_switch_stations_find(
@@ -191,6 +204,8 @@ bool hd_switch_stations_find(
 bool hd_switch_stations_ask(struct hd_switch_stations *s, hd_ns now, uint32_t ipv4) {
 	struct entry *entry = find(s, ipv4);
 
+	if (s->closed)
+		return false;
 	if (entry && entry->asked_at != 0 && now < hd_ns_add(entry->asked_at, HD_STATIONS_ASK_NS))
 		return false;
 	if (!entry)

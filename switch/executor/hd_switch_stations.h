@@ -4,8 +4,9 @@
  * copies of results, whose receivers a lease names by address. Pure.
  *
  * Who speaks for another station's Ethernet address is not believed, and an address does not move within
- * HD_STATIONS_HOLD_NS of the last word of where it was. (As everywhere with ARP: a neighbour that lies in time is
- * believed. What is told by a file is not learned over.) The oldest makes room.
+ * HD_STATIONS_HOLD_NS of the last word of where it was. The oldest makes room. As everywhere with ARP, a neighbour that
+ * lies in time is believed, and gets another's results with their token: who cannot trust all hosts names them
+ * (hd_switch_stations_set()), and has the table closed.
  */
 #ifndef HD_SWITCH_STATIONS_H
 #define HD_SWITCH_STATIONS_H
@@ -35,8 +36,8 @@ bool hd_switch_stations_learn(
 	const uint8_t *frame,
 	size_t bytes
 );
-/* For good. */
-void hd_switch_stations_set(
+/* For good. 0, or -ENOSPC: all of the table is set. */
+int hd_switch_stations_set(
 	struct hd_switch_stations *stations,
 	uint32_t ipv4,
 	const struct hd_switch_station *station
@@ -50,6 +51,9 @@ bool hd_switch_stations_find(
 bool hd_switch_stations_ask(struct hd_switch_stations *stations, hd_ns now, uint32_t ipv4);
 /* The question, to everybody, in the words of RFC 5227: it claims no address. Writes HD_STATIONS_ARP_BYTES. */
 void hd_switch_stations_question(const uint8_t mac[6], uint32_t ipv4, uint8_t *frame);
+/* From now on nothing is learned, and nobody asked: an address is known that was set, or is not. */
+void hd_switch_stations_close(struct hd_switch_stations *stations);
+bool hd_switch_stations_are_closed(const struct hd_switch_stations *stations);
 uint32_t hd_switch_stations_count(const struct hd_switch_stations *stations);
 
 #endif

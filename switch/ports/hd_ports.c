@@ -195,6 +195,8 @@ int hd_ports_neighbour(struct hd_ports *p, uint32_t ipv4, struct hd_switch_copy 
 	struct hd_switch_station station;
 
 	if (!hd_switch_stations_find(p->stations, ipv4, &station)) {
+		if (hd_switch_stations_are_closed(p->stations))
+			return -ENOENT;
 		if (hd_switch_stations_ask(p->stations, hd_wait_now(), ipv4))
 			ask(p, ipv4);
 		return -EAGAIN;
@@ -202,6 +204,10 @@ int hd_ports_neighbour(struct hd_ports *p, uint32_t ipv4, struct hd_switch_copy 
 	copy->port = station.port;
 	memcpy(copy->mac, station.mac, sizeof copy->mac);
 	return 0;
+}
+
+struct hd_switch_stations *hd_ports_stations(const struct hd_ports *p) {
+	return p->stations;
 }
 
 uint32_t hd_ports_mtu(const struct hd_ports *p) {

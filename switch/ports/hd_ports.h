@@ -21,6 +21,7 @@
 #include "hd_switch_link.h"
 
 struct hd_ports;
+struct hd_switch_stations;
 
 struct hd_ports_config {
 	const struct hd_switch_link *links; /* [count]: ports 0, 1, ... */
@@ -76,6 +77,8 @@ int hd_ports_call(struct hd_ports *ports, void (*call)(void *argument), void *ar
  * -EAGAIN: not known, all ports were asked (not more often than HD_STATIONS_ASK_NS).
  */
 int hd_ports_neighbour(struct hd_ports *ports, uint32_t ipv4, struct hd_switch_copy *copy);
+/* Where they are: what is set there before run() is what the above finds. Closed, it asks nobody: -ENOENT. */
+struct hd_switch_stations *hd_ports_stations(const struct hd_ports *ports);
 /* The smallest MTU of all ports. */
 uint32_t hd_ports_mtu(const struct hd_ports *ports);
 

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a switch without a controller is told by a file (docs/switch.md, "Without a controller"): stations, routes,
- * leases, frames lost on purpose.
+ * What a switch is told by a file (docs/switch.md, "Without a controller"): stations, routes, leases, frames lost on
+ * purpose.
  */
 #ifndef HD_STATIC_H
 #define HD_STATIC_H
 
 #include "hd_switch_executor.h"
+#include "hd_switch_stations.h"
 
-/* Sets all of it, from the file's first line to its last: what stands before an error stays set. 0, -EINVAL (the file's
- * form), the executor's error, or that of reading; error in words, without the file's name. */
+/* Sets all of it, from the file's first line to its last: what stands before an error stays set. A file with stations
+ * closes the table of these. 0, -EINVAL (the file's form), -ENOSPC (stations), the executor's error, or that of
+ * reading; error in words, without the file's name. */
 int hd_static_load(
 	const char *path,
 	const struct hd_switch_executor *executor,
+	struct hd_switch_stations *stations,
 	char *error,
 	size_t error_bytes
 );

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -49,6 +50,16 @@ static void call_neighbour(void *argument) {
 	struct call *call = argument;
 
 	call->code = hd_ports_neighbour(call->thread->config.ports, call->ipv4, call->copy);
+	if (call->code == -ENOENT)
+		(void)snprintf(
+			call->error,
+			call->error_bytes,
+			"%u.%u.%u.%u is none of the stations of --static",
+			call->ipv4 >> 24,
+			call->ipv4 >> 16 & 0xff,
+			call->ipv4 >> 8 & 0xff,
+			call->ipv4 & 0xff
+		);
 }
 
 static void call_lease_set(void *argument) {

@@ -158,23 +158,18 @@ static const struct hd_option_program command_line = {
 
 static int check_options(const struct options *o) {
 	bool swx = strcmp(o->executor, "swx") == 0;
+	struct hd_log *log = o->common.log;
 
 	if (o->link_count == 0)
-		return hd_log_fail(o->common.log, EX_USAGE, "--port: missing");
+		return hd_log_fail(log, EX_USAGE, "--port: missing");
 	if (!o->service_address)
-		return hd_log_fail(o->common.log, EX_USAGE, "--service: missing");
+		return hd_log_fail(log, EX_USAGE, "--service: missing");
 	if (!swx && strcmp(o->executor, "native") != 0)
-		return hd_log_fail(
-			o->common.log, EX_USAGE, "--executor: '%s' (native or swx)", o->executor
-		);
+		return hd_log_fail(log, EX_USAGE, "--executor: '%s' (native or swx)", o->executor);
 	if (swx && !o->spec)
-		return hd_log_fail(
-			o->common.log, EX_USAGE, "--spec: missing (with --executor swx)"
-		);
+		return hd_log_fail(log, EX_USAGE, "--spec: missing (with --executor swx)");
 	if (o->common.controller && !o->common.key_file)
-		return hd_log_fail(
-			o->common.log, EX_USAGE, "--key-file: missing (with --controller)"
-		);
+		return hd_log_fail(log, EX_USAGE, "--key-file: missing (with --controller)");
 	return 0;
 }
 
@@ -371,11 +366,13 @@ static int make_executor(struct program *program) {
 
 static int load_static(struct program *program) {
 	const struct options *o = &program->options;
-	char error[ERROR_BYTES] = "";
+	struct hd_switch_stations *known = hd_ports_stations(program->ports);
+	char words[ERROR_BYTES] = "";
 
-	if (!o->fixed || hd_static_load(o->fixed, &program->executor, error, sizeof error) == 0)
+	if (!o->fixed
+	    || hd_static_load(o->fixed, &program->executor, known, words, sizeof words) == 0)
 		return 0;
-	return hd_log_fail(o->common.log, EX_DATAERR, "--static: %s: %s", o->fixed, error);
+	return hd_log_fail(o->common.log, EX_DATAERR, "--static: %s: %s", o->fixed, words);
 }
 
 static int read_self(const struct options *o, struct hd_switch_self *self) {

@@ -72,9 +72,13 @@ class Path(fabric.Fabric):
         self.start_switch(loss if loss_up is None else loss_up)
         pen.until(lambda: self.rows("switches"), "the switch's agent")
 
+    def static(self, loss):
+        """What the switch is told by --static."""
+        return {"simulate": {"seed": 5, "loss": loss / 100}}
+
     def start_switch(self, loss):
         static = self.folder / "static.json"
-        static.write_text(json.dumps({"simulate": {"seed": 5, "loss": loss / 100}}))
+        static.write_text(json.dumps(self.static(loss)))
         ports = [f"net_af_packet{k},iface=s{k},rate={self.options.mbps},queue={QUEUE_KB}"
                  for k in range(len(self.hosts))] + ["net_af_packetA,iface=sa"]
         with open(self.folder / "switch.log", "w", encoding="utf-8") as log:
@@ -118,6 +122,13 @@ class Path(fabric.Fabric):
     def numbers(self, out):
         assert self.switch.returncode == 0, self.switch.returncode
         return json.loads(out)["switch"][0]
+
+
+def mac_of(device, host=None):
+    words = ["ip", "-j", "link", "show", "dev", device]
+    done = subprocess.run(host.enter(*words) if host else words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          text=True, check=True)
+    return json.loads(done.stdout)[0]["address"]
 
 
 def lose(port, loss, folder):

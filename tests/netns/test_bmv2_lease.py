@@ -21,22 +21,17 @@ HOSTS, VALUES, ROUNDS, LANES = 3, 2000, 4, 32
 BRIDGE = pathlib.Path(bmv2.__file__).parent / "bmv2_bridge.py"
 
 
-def mac_of(device, host=None):
-    words = ["ip", "-j", "link", "show", "dev", device]
-    done = subprocess.run(host.enter(*words) if host else words, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)[0]["address"]
-
-
 class Path(bench_inpath.Path):
     """Its hosts and links around bmv2 in our own namespace: port k is host k's, the last one the agent's."""
 
     def start_switch(self, loss):
-        service = bench_inpath.SERVICE
-        stations = [{"ipv4": host.address, "mac": mac_of("e0", host), "port": k} for k, host in enumerate(self.hosts)]
-        stations.append({"ipv4": service, "mac": mac_of("va"), "port": len(self.hosts)})
+        service, own = bench_inpath.SERVICE, bench_inpath.mac_of("va")
+        stations = [{"ipv4": host.address, "mac": bench_inpath.mac_of("e0", host), "port": k}
+                    for k, host in enumerate(self.hosts)]
+        stations.append({"ipv4": service, "mac": own, "port": len(self.hosts)})
         ports = {**{k: f"s{k}" for k in range(len(self.hosts))}, len(self.hosts): "sa"}
         setting = self.folder / "bmv2.json"
-        setting.write_text(json.dumps({"ports": ports, "service": service, "mac": mac_of("va"), "stations": stations,
+        setting.write_text(json.dumps({"ports": ports, "service": service, "mac": own, "stations": stations,
                                        "log": str(self.folder / "bmv2.log")}))
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         for device in ports.values():

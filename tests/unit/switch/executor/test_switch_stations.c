@@ -65,17 +65,38 @@ static void test_fixed(void **state) {
 
 	(void)state;
 	assert_true(arp(s, 0, 3, A, 1));
-	hd_switch_stations_set(s, A, &fixed);
+	assert_int_equal(hd_switch_stations_set(s, A, &fixed), 0);
 	assert_false(arp(s, HD_SECOND * 1000, 3, A, 1));
 	for (uint32_t i = 1; i < 100; i++)
 		assert_true(arp(s, HD_SECOND, 1, A + i, (uint8_t)i));
 	assert_at(s, A, 7, 7);
 	assert_at(s, A + 99, 1, 99);
 	assert_int_equal(hd_switch_stations_count(s), 2);
-	hd_switch_stations_set(s, A + 99, &fixed);
+	assert_int_equal(hd_switch_stations_set(s, A + 99, &fixed), 0);
+	assert_int_equal(hd_switch_stations_set(s, A + 98, &fixed), -ENOSPC);
 	/* Nothing is left to make room. */
 	assert_false(arp(s, HD_SECOND, 1, A + 100, 1));
 	assert_false(hd_switch_stations_ask(s, HD_SECOND, A + 100));
+	hd_switch_stations_destroy(s);
+}
+
+/* Who spoke before the table was closed is not believed any more either. */
+static void test_closed(void **state) {
+	const struct hd_switch_station fixed = {{2, 0, 0, 0, 0, 7}, 7};
+	struct hd_switch_stations *s = make(4);
+	struct hd_switch_station found;
+
+	(void)state;
+	assert_true(arp(s, 0, 3, A, 1));
+	assert_false(hd_switch_stations_are_closed(s));
+	hd_switch_stations_close(s);
+	assert_true(hd_switch_stations_are_closed(s));
+	assert_false(hd_switch_stations_find(s, A, &found));
+	assert_false(arp(s, HD_SECOND * 1000, 3, A, 1));
+	assert_false(arp(s, HD_SECOND * 1000, 3, A + 1, 1));
+	assert_false(hd_switch_stations_ask(s, HD_SECOND, A));
+	assert_int_equal(hd_switch_stations_set(s, A, &fixed), 0);
+	assert_at(s, A, 7, 7);
 	hd_switch_stations_destroy(s);
 }
 
@@ -164,6 +185,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_learns),
 		cmocka_unit_test(test_fixed),
+		cmocka_unit_test(test_closed),
 		cmocka_unit_test(test_asks),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_many),

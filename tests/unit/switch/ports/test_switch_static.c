@@ -23,6 +23,9 @@ static struct hd_switch_executor make(void) {
 	return x;
 }
 
+/* Of the file that was loaded last. */
+static struct hd_switch_stations *stations;
+
 static int load(const struct hd_switch_executor *x, const char *text, char error[200]) {
 	char path[] = "/tmp/heddle-static-XXXXXX";
 	int fd = mkstemp(path), code;
@@ -30,7 +33,9 @@ static int load(const struct hd_switch_executor *x, const char *text, char error
 	assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
 	close(fd);
 	error[0] = '\0';
-	code = hd_static_load(path, x, error, 200);
+	hd_switch_stations_destroy(stations);
+	assert_int_equal(hd_switch_stations_create(2, &stations), 0);
+	code = hd_static_load(path, x, stations, error, 200);
 	unlink(path);
 	return code;
 }
@@ -69,6 +74,50 @@ static void test_sets(void **state) {
 	x.ops->destroy(x.self);
 }
 
+#define STATION(last, port)                                                                        \
+	"{\"ipv4\": \"10.0.0." last "\", \"mac\": \"02:00:00:00:00:0" last "\", \"port\": " port "}"
+
+/* Frames to a station, and copies of leases for its address, leave where the file says, whatever ARP says; of a file
+ * that names none ARP is believed. */
+static void test_stations(void **state) {
+	/* "10.0.0.1 is at 02:00:00:00:00:66", by port 5. */
+	static const uint8_t arp[42]
+		= {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2,    0,    0,    0,    0,  0x66, 8, 6,
+		   0,    1,    8,    0,    6,    4,    0,    2,    2,    0,    0,  0,    0, 0x66,
+		   10,   0,    0,    1,    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 10, 0,    0, 1};
+	struct hd_switch_executor x = make();
+	struct hd_switch_packet packet;
+	struct hd_switch_station found;
+	uint8_t frame[128 + 64] = {0};
+	char error[200];
+
+	(void)state;
+	assert_int_equal(load(&x, "{\"macs\": []}", error), 0);
+	assert_true(hd_switch_stations_learn(stations, 0, 5, arp, sizeof arp));
+	assert_int_equal(load(&x, "{\"stations\": [" STATION("1", "3") "]}", error), 0);
+	assert_false(hd_switch_stations_learn(stations, 0, 5, arp, sizeof arp));
+	assert_true(hd_switch_stations_find(stations, 0x0a000001, &found));
+	assert_int_equal(found.port, 3);
+	assert_int_equal(found.mac[5], 1);
+	assert_false(hd_switch_stations_find(stations, 0x0a000002, &found));
+	assert_false(hd_switch_stations_ask(stations, HD_SECOND, 0x0a000002));
+	packet = (struct hd_switch_packet){.data = frame + 128, .bytes = 64, .port = 0};
+	memcpy(packet.data, &(uint8_t[]){2, 0, 0, 0, 0, 1}, 6);
+	x.ops->burst(x.self, &packet, 1);
+	assert_int_equal(packet.verdict, HD_SWITCH_FORWARD);
+	assert_int_equal(packet.port, 3);
+	assert_int_equal(
+		load(&x,
+		     "{\"stations\": [" STATION("1", "3") "," STATION("2", "3") "," STATION(
+			     "3", "3"
+		     ) "]}",
+		     error),
+		-ENOSPC
+	);
+	assert_string_equal(error, "stations 2: ipv4: '10.0.0.3': there is no room for more");
+	x.ops->destroy(x.self);
+}
+
 static void test_wrong(void **state) {
 	static const struct {
 		const char *text, *words;
@@ -77,6 +126,15 @@ static void test_wrong(void **state) {
 		{"[]", ""},
 		{"{\"mac\": []}", "mac"},
 		{"{\"macs\": {}}", "macs: not a list"},
+		{"{\"stations\": {}}", "stations: not a list"},
+		{"{\"stations\": [{\"ipv4\": \"10.0.0.1\", \"port\": 1}]}", "stations 0: an ipv4"},
+		{"{\"stations\": [{\"ipv4\": \"10.0.0\", \"mac\": \"02:00:00:00:00:01\", \"port\": 1}]}",
+		 "stations 0: ipv4: '10.0.0'"},
+		{"{\"stations\": [{\"ipv4\": \"10.0.0.1\", \"mac\": \"2:0:0:0:0:1\", \"port\": 1}]}",
+		 "stations 0: mac: "},
+		{"{\"stations\": [{\"ipv4\": \"10.0.0.1\", \"mac\": \"01:00:00:00:00:01\", \"port\": 1}]}",
+		 "stations 0: "},
+		{"{\"stations\": [" STATION("1", "64") "]}", "stations 0: "},
 		{"{\"macs\": [{\"mac\": \"02:00:00:00:00:01\"}]}", "macs 0: "},
 		{"{\"macs\": [{\"mac\": \"2:0:0:0:0:1\", \"port\": 1}]}",
 		 "macs 0: mac: '2:0:0:0:0:1'"},
@@ -115,15 +173,22 @@ static void test_wrong(void **state) {
 			fail_msg("%s: '%s'", wrong[i].text, error);
 	}
 	assert_int_equal(x.ops->lease_stats(x.self, 3, &stats), -ENOENT);
-	assert_true(hd_static_load("/no/such/file", &x, error, sizeof error) < 0);
+	assert_true(hd_static_load("/no/such/file", &x, stations, error, sizeof error) < 0);
 	x.ops->destroy(x.self);
+}
+
+static int free_stations(void **state) {
+	(void)state;
+	hd_switch_stations_destroy(stations);
+	return 0;
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sets),
+		cmocka_unit_test(test_stations),
 		cmocka_unit_test(test_wrong),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, free_stations);
 }
