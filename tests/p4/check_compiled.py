@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The committed outputs of the switch program are of the present sources, and have C's numbers in them."""
 import json
+import os
+import pathlib
 import sys
+import tempfile
 
 from program import ROOT, bmv2, compiler, defines, interface_of_json, interface_of_spec
 
@@ -20,6 +23,20 @@ def check_origin():
     expect("sources of p4/compiled (run p4/compile)", made["sources"], compiler.sources())
     for name in compiler.OUTPUTS:
         expect(f"p4/compiled/{name}", compiler.digest([(folder / name).read_bytes()]), made["outputs"].get(name))
+
+
+def check_version():
+    """It is p4c's own, by which another one's outputs are compared by tables."""
+    says = {"p4c-bm2-ss": "9.8.7.6 (SHA: 0123abc BUILD: Release)", "p4c-dpdk": "0.1 (SHA: 0123abc BUILD: Release)"}
+    before = os.environ["PATH"]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, words in says.items():
+            path = pathlib.Path(folder) / name
+            path.write_text(f"#!/bin/sh\necho {name}\necho 'Version {words}'\n")
+            path.chmod(0o755)
+        os.environ["PATH"] = f"{folder}:{before}"
+        expect("version() of p4/compile", compiler.version(), "9.8.7.6")
+        os.environ["PATH"] = before
 
 
 def check_sources(shared):
@@ -78,6 +95,7 @@ def check_interface(shared):
 def main():
     shared = bmv2.numbers()
     check_origin()
+    check_version()
     check_sources(shared)
     check_headers(shared)
     check_interface(shared)
