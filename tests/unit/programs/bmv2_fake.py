@@ -1,15 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What testbed/lab/bmv2.py sees of bmv2, without packets: simple_switch holds what it was told until it ends, and
-simple_switch_CLI speaks with it as the real one does. `dump` is ours: all that it has, as JSON.
+"""What testbed/lab/bmv2.py sees of bmv2: simple_switch holds what it was told until it ends, and simple_switch_CLI
+speaks with it as the real one does. `dump` is ours: all that it has, as JSON. Where it may, it forwards frames by the
+table `macs` and floods others; it adds nothing up.
 
 usage: bmv2_fake.py simple_switch|simple_switch_CLI WORDS"""
 import json
 import os
 import pathlib
-import socketserver
+import select
 import socket
+import socketserver
 import sys
+import threading
 
 TABLES = ("identity", "macs", "routes", "leases", "tokens", "copies")
 
@@ -113,6 +116,25 @@ class State:
             return f"Invalid operation ({type(why).__name__}: {why})"
 
 
+def forward(state):
+    """Of a frame's copies on our own sockets, those that we sent are not taken."""
+    ends = {}
+    for number, name in state.ports.items():
+        end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003))
+        end.bind((name, 0))
+        ends[end] = number
+    while True:
+        for end in select.select(list(ends), [], [])[0]:
+            frame, (_, _, kind, *_) = end.recvfrom(2048)
+            if kind == socket.PACKET_OUTGOING:
+                continue
+            mac = ":".join(f"{byte:02x}" for byte in frame[:6])
+            to = [int(words[0]) for _, keys, words in list(state.tables["macs"].values()) if keys == (mac,)]
+            for other, number in ends.items():
+                if other is not end and (not to or number in to):
+                    other.send(frame)
+
+
 def serve(words):
     ports, thrift = {}, 9090
     for name, value in zip(words, words[1:]):
@@ -122,6 +144,8 @@ def serve(words):
         elif name == "--thrift-port":
             thrift = int(value)
     state = State(ports)
+    if set(ports.values()) <= set(os.listdir("/sys/class/net")):
+        threading.Thread(target=forward, args=(state,), daemon=True).start()
 
     class Connection(socketserver.StreamRequestHandler):
         def handle(self):

@@ -16,8 +16,8 @@ import processes
 BUILD, SOURCE = map(pathlib.Path, sys.argv[1:3])
 PROGRAMS = ["heddle-controller", "heddlectl", "heddle-plan", "heddle-server", "heddle-aggregator",
             "heddle-switch-agent", "heddle-train", "heddle-run", "heddle-sim", "heddle-tcp-ps", "heddle-trace"]
-SCRIPTS = {"demo": "testbed/demo", "launch": "testbed/launch", "market": "testbed/market/run",
-           "patterns": "testbed/patterns/run"}
+SCRIPTS = {"bmv2": "testbed/bmv2", "demo": "testbed/demo", "launch": "testbed/launch",
+           "market": "testbed/market/run", "patterns": "testbed/patterns/run"}
 OPTIONAL = {"heddle-monitor", "heddle-switch"}  # where libbpf is, where DPDK is
 FILES = ["include/heddle.h", "include/heddle_elastic.h", "include/heddle_federated.h", "include/heddle_filter.h",
          "share/doc/heddle/wire.md", "share/doc/heddle/heddlectl.schema.json", "share/doc/heddle/examples/minimal.c",
