@@ -29,10 +29,10 @@
 #define PROBE_DOUBT 0.25 /* ... counts so many times as much as another */
 #define PROBE_TRUNK_FIRST 4 /* so much better is one behind a trunk that is due */
 #define PROBE_PARTNERS 16 /* that are weighed for one link */
-#define PROBE_MOMENTS 4 /* fewer arrivals say that the way is fast, or the receiver slept */
+#define PROBE_MOMENTS 4 /* fewer arrivals say nothing: the way is fast, or the receiver slept */
 #define PROBE_SHORT_NS (200 * HD_US)
 #define PROBE_OTHERS 0.05 /* others' share of a link beside which a probe measures too little */
-/* A probe that came in one piece: the link may well carry so much more. */
+/* One that came faster than can be told: a receiver that woke late may see it so. It raises by so much at most. */
 #define PROBE_TRY 1.25
 
 #define PROBE_BITS (8.0 * HD_PROBE_PACKETS * HD_PROBE_FRAME_BYTES)
@@ -280,15 +280,19 @@ void ctl_probed(struct hd_controller *c, struct ctl_node *node, const struct hd_
 	seen.path_count = probe->path_count;
 	seen.target = probe->target;
 	seen.hub = probe->hub;
-	/* It came faster than can be told. */
-	seen.rate_bps
-		= fmin(PROBE_TRY * hd_view_estimate(c->view, probe->target).capacity_bps,
-		       PROBE_BITS * CTL_PAYLOAD_SHARE * 1e9 / (double)PROBE_SHORT_NS);
-	if (m->duration_ns >= PROBE_SHORT_NS && m->moments >= PROBE_MOMENTS) {
-		seen.rate_bps = m->packets * HD_PROBE_FRAME_BYTES * 8e9 / (double)m->duration_ns
-			* CTL_PAYLOAD_SHARE;
-		seen.exact = !among_others(c, probe);
+	/* A receiver that slept, or a card that hands packets over together: nothing is known of the time it took. */
+	if (m->moments < PROBE_MOMENTS) {
+		probe->token = 0;
+		return;
 	}
+	seen.rate_bps = m->packets * HD_PROBE_FRAME_BYTES * 8e9
+		/ (double)hd_ns_max(m->duration_ns, PROBE_SHORT_NS) * CTL_PAYLOAD_SHARE;
+	seen.exact = m->duration_ns >= PROBE_SHORT_NS && !among_others(c, probe);
+	/* It came faster than can be told. */
+	if (m->duration_ns < PROBE_SHORT_NS)
+		seen.rate_bps
+			= fmin(seen.rate_bps,
+			       PROBE_TRY * hd_view_estimate(c->view, probe->target).capacity_bps);
 	if (c->now < probe->sent + PROBE_PATIENCE_NS)
 		c->scratch.link_probe[probe->target].again = (uint8_t)hd_view_probe(c->view, &seen);
 	probe->token = 0;

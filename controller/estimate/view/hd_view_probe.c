@@ -7,6 +7,8 @@
  *   more than known          believed at once
  *   about as much            that is what it carries
  *   less, three in a row     believed when two ways agree, or the rest of one is known to be wider
+ *   faster than can be told  so much at least: raises
+ *   in one piece             says nothing (ctl_probed())
  *
  * A trunk between switches is nobody's own link and nobody's target. The probes that cross it tell of it when every
  * other link of their way has been proven to be wider lately; hosts' links are often alike, so that two
@@ -157,6 +159,14 @@ static bool is_narrow_rest(const struct hd_view *view, const struct hd_view_prob
 	return false;
 }
 
+/* It carried so much, and perhaps more: a sample that only raises. */
+static void at_least(struct hd_view *view, const struct hd_view_probe *probe) {
+	if (!hd_view_cover(view, probe->target))
+		return;
+	view->links[probe->target].samples += view->links[probe->target].samples < UINT32_MAX;
+	hd_view_carried(view, probe->target, probe->rate_bps, probe->at);
+}
+
 enum hd_view_word hd_view_probe(struct hd_view *view, const struct hd_view_probe *probe) {
 	const struct hd_view_passages *own;
 	uint32_t low = 0, fastest = 0;
@@ -165,7 +175,7 @@ enum hd_view_word hd_view_probe(struct hd_view *view, const struct hd_view_probe
 	if (!(probe->rate_bps > 0) || !isfinite(probe->rate_bps))
 		return HD_VIEW_SETTLED;
 	if (!probe->exact) {
-		hd_view_carried(view, probe->target, probe->rate_bps, probe->at);
+		at_least(view, probe);
 		return HD_VIEW_SETTLED;
 	}
 	own = remember(view, probe);

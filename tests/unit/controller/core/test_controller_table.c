@@ -143,6 +143,71 @@ static void test_guesses(void **state) {
 	net_close(&s.net);
 }
 
+/* Who is told to receive a train says how it came. Returns how many did. */
+static uint32_t answer_probes(struct net *net, uint16_t moments, uint64_t duration_ns) {
+	uint32_t answered = 0;
+
+	for (uint32_t i = 0; i < net->peer_count; i++) {
+		struct peer *peer = &net->peers[i];
+
+		for (uint32_t k = 0; k < peer->count; k++)
+			if (peer->log[k].kind == HD_MSG_PROBE && !peer->log[k].probe.send
+			    && peer->log[k].probe.token) {
+				struct hd_message m = {.kind = HD_MSG_PROBED};
+
+				m.probed.token = peer->log[k].probe.token;
+				m.probed.packets = moments;
+				m.probed.moments = moments;
+				m.probed.duration_ns = duration_ns;
+				peer->log[k].probe.token = 0; /* once */
+				say(peer, m);
+				answered++;
+			}
+	}
+	return answered;
+}
+
+/* For ten seconds. */
+static uint32_t answer_all(struct net *net, uint16_t moments, uint64_t duration_ns) {
+	uint32_t answered = 0;
+
+	for (int i = 0; i < 200; i++) {
+		net_run(net, 50 * HD_MS);
+		answered += answer_probes(net, moments, duration_ns);
+	}
+	return answered;
+}
+
+/* A train that its receiver found in one piece says nothing: no estimate grows by it. One that came faster than can
+ * be told is a sample, so that what grew is no guess. */
+static void test_guesses_do_not_grow(void **state) {
+	const size_t links = 7;
+	struct stage s;
+	json_t *table;
+	size_t grown = 0;
+
+	(void)state;
+	stage_open(&s);
+	/* They used their links, and told nothing of them. */
+	say(s.server, net_report(peer_grant(s.a, 0, 3), 11, 0));
+	say(s.b, net_report(peer_grant(s.server, 1, 1), 11, 0));
+	assert_true(answer_all(&s.net, 0, 0) > 5);
+	table = show(s.shell, "links", "");
+	assert_int_equal(row_count(table), links);
+	for (size_t row = 0; row < links; row++) {
+		assert_int_equal(count(table, row, "samples"), 0);
+		assert_true(real(table, row, "estimate_mbps") == 80);
+	}
+	json_decref(table);
+	assert_true(answer_all(&s.net, 20, 100 * HD_US) > 5);
+	table = show(s.shell, "links", "");
+	for (size_t row = 0; row < links; row++)
+		grown += count(table, row, "samples") > 0 && real(table, row, "estimate_mbps") > 99;
+	assert_true(grown > 0);
+	json_decref(table);
+	net_close(&s.net);
+}
+
 static void test_what_and_why(void **state) {
 	struct stage s;
 	json_t *table;
@@ -252,6 +317,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_and_where),
 		cmocka_unit_test(test_guesses),
+		cmocka_unit_test(test_guesses_do_not_grow),
 		cmocka_unit_test(test_what_and_why),
 		cmocka_unit_test(test_bad_questions),
 		cmocka_unit_test(test_pages),
