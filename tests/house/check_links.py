@@ -29,16 +29,19 @@ def anchors(text):
         seen[name] += 1
 
 
-def check_document(path, files, names):
-    for number, line in enumerate(FENCE.sub(lambda m: "\n" * m[0].count("\n"), text_of(path)).splitlines(), 1):
+def check_document(path, files, names, root=ROOT):
+    """Problems of one document below `root`, where `files` are. `names` keeps what each file has, for the next call."""
+    def read(name):
+        return (root / name).read_text(errors="replace")
+    for number, line in enumerate(FENCE.sub(lambda m: "\n" * m[0].count("\n"), read(path)).splitlines(), 1):
         for target in LINK.findall(CODE.sub("", line)):
             if re.match(r"[a-z]+:", target):
                 continue
             file, _, anchor = target.partition("#")
             there = pathlib.PurePath(os.path.normpath(path.parent / file)) if file else path
-            if there not in files and not (ROOT / there).is_dir():
+            if there not in files and not (root / there).is_dir():
                 yield f"{path}:{number}: {target}: no file {there}"
-            elif anchor and anchor not in names.setdefault(there, set(anchors(text_of(there)))):
+            elif anchor and anchor not in names.setdefault(there, set(anchors(read(there)))):
                 yield f"{path}:{number}: {target}: nothing of that name in {there}"
 
 

@@ -14,21 +14,34 @@ import tempfile
 import processes
 
 BUILD, SOURCE = map(pathlib.Path, sys.argv[1:3])
+sys.path.insert(0, str(SOURCE / "tests/house"))
+import check_links  # noqa: E402
 PROGRAMS = ["heddle-controller", "heddlectl", "heddle-plan", "heddle-server", "heddle-aggregator",
             "heddle-switch-agent", "heddle-train", "heddle-run", "heddle-sim", "heddle-tcp-ps", "heddle-trace"]
 SCRIPTS = {"bmv2": "testbed/bmv2", "demo": "testbed/demo", "launch": "testbed/launch",
            "market": "testbed/market/run", "patterns": "testbed/patterns/run"}
 OPTIONAL = {"heddle-monitor", "heddle-switch"}  # where libbpf is, where DPDK is
 FILES = ["include/heddle.h", "include/heddle_elastic.h", "include/heddle_federated.h", "include/heddle_filter.h",
-         "share/doc/heddle/wire.md", "share/doc/heddle/heddlectl.schema.json", "share/doc/heddle/examples/minimal.c",
-         "share/doc/heddle/benchmarks/README.md",
-         "share/doc/heddle/heddle.lua", "share/doc/heddle/LICENSE"]
+         "share/doc/heddle/README.md", "share/doc/heddle/LICENSE", "share/doc/heddle/docs/heddlectl.schema.json",
+         "share/doc/heddle/docs/heddle.lua", "share/doc/heddle/docs/benchmarks/README.md"]
 
 
 def run(*command, **more):
     done = processes.run(*command, timeout=60, **more)
     assert done.returncode == 0, f"{command}: {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+def check_pages(docs):
+    """All pages of the sources are there, and what they link to."""
+    files = {pathlib.PurePath(path.relative_to(docs)) for path in docs.rglob("*") if path.is_file()}
+    pages = {path for path in files if path.suffix == ".md"}
+    wanted = {pathlib.PurePath(path.relative_to(SOURCE)) for path in [
+        SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *(SOURCE / "docs").rglob("*.md")]}
+    assert pages == wanted, pages ^ wanted
+    names = {}
+    problems = [problem for page in sorted(pages) for problem in check_links.check_document(page, files, names, docs)]
+    assert not problems, "\n".join(problems)
 
 
 def main():
@@ -42,10 +55,7 @@ def main():
         for path in pathlib.Path(folder).rglob("*"):  # tests and what only they need stay behind
             assert "test" not in path.name and ("bench" not in path.name or path.name == "benchmarks"), path
         docs = prefix / "share/doc/heddle"
-        for page in docs.rglob("*.md"):  # a page has its pictures
-            for picture in re.findall(r"\]\(([\w./-]+\.png)\)", page.read_text(encoding="utf-8")):
-                # README stands one folder above the others in the sources.
-                assert (page.parent / picture).is_file() or (docs / picture.removeprefix("docs/")).is_file(), picture
+        check_pages(docs)
 
         library = next(prefix.rglob("libheddle.so.0")).parent
         version = json.loads(run("meson", "introspect", "--projectinfo", BUILD))["version"]
