@@ -27,6 +27,7 @@ import sys
 import time
 
 import faults
+import pages
 import seeds
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -332,13 +333,25 @@ def run_seeds(arguments):
     return seeds.main([str(BUILD / "gcc"), *arguments])
 
 
+def run_pages(arguments):
+    """tests/run pages: what the pages say that commands print, of all that print the same each time."""
+    if {"-h", "--help"} & set(arguments):
+        return pages.main(["build", "--help"])
+    results = Results()
+    if not build("gcc", results):
+        return report(results)
+    return pages.main([str(BUILD / "gcc"), "--all", *arguments])
+
+
 def main():
     if sys.argv[1:2] == ["seeds"]:
         return run_seeds(sys.argv[2:])
+    if sys.argv[1:2] == ["pages"]:
+        return run_pages(sys.argv[2:])
     if sys.argv[1:2] == ["faults"]:
         return faults.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="tests/run", description=__doc__.splitlines()[0],
-                                     epilog="Also: tests/run seeds --help, tests/run faults --help")
+                                     epilog="Also: tests/run seeds --help, tests/run faults --help, tests/run pages --help")
     parser.add_argument("what", nargs="*", metavar="SUITE | TEST",
                         help=f"suites: {' '.join(SUITES)} (default: all but bench); or tests by name, with * and ?")
     parser.add_argument("--quick", action="store_true", help="house and unit, in minutes: gcc, and nothing slow")
