@@ -64,8 +64,8 @@ struct hd_udp_memory {
 struct hd_udp_memory hd_udp_memory(const struct hd_udp *udp);
 
 /* Host name or dotted quad, with an optional ":port" (default HD_PORT). A dotted quad waits for nobody; a name for the
- * resolver, HD_RESOLVE_MS at most. 0, -EINVAL, -EHOSTUNREACH, -ETIMEDOUT, -EAGAIN (no thread, or
- * HD_RESOLVERS_MAX of them wait already) or -ENOMEM. */
+ * resolver, HD_RESOLVE_MS at most. 0, -EINVAL, -EHOSTUNREACH (no such name), -ENETUNREACH (no name server gave an
+ * answer), -ETIMEDOUT, -EAGAIN (no thread, or HD_RESOLVERS_MAX of them wait already) or -ENOMEM. */
 int hd_udp_resolve(const char *text, struct hd_addr *addr);
 /* The same with a time of the caller's. */
 int hd_udp_resolve_within(const char *text, int timeout_ms, struct hd_addr *addr);

@@ -63,8 +63,13 @@ static int look_up(const char *host, uint32_t *ipv4) {
 	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
 	struct addrinfo *found = NULL;
 	struct sockaddr_in name;
+	int code = getaddrinfo(host, NULL, &hints, &found);
 
-	if (getaddrinfo(host, NULL, &hints, &found) != 0 || !found)
+	if (code == EAI_AGAIN)
+		return -ENETUNREACH;
+	if (code == EAI_MEMORY)
+		return -ENOMEM;
+	if (code != 0 || !found)
 		return -EHOSTUNREACH;
 	memcpy(&name, found->ai_addr, sizeof name);
 	freeaddrinfo(found);
@@ -201,6 +206,8 @@ const char *hd_udp_resolve_error(int code) {
 		return "not an IPv4 address or host name, with :PORT if wanted";
 	case -EHOSTUNREACH:
 		return "no address is known for this name";
+	case -ENETUNREACH:
+		return "no name server gave an answer; try again";
 	case -ETIMEDOUT:
 		return "the name server did not answer in " DIGITS_OF(HD_RESOLVE_MS) " ms";
 	case -EAGAIN:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening a job from options and the environment, and leaving it. */
+#include "hd_text.h"
 #include "heddle_private.h"
 
 #include <errno.h>
@@ -19,28 +20,16 @@ static const char *text_or_env(const char *option, const char *name) {
 	return value && *value ? value : NULL;
 }
 
-/* A whole number in min..max from the environment, or `otherwise` when it is not set. */
-static int number_from_env(const char *name, long min, long max, long otherwise, int *out) {
+/* A whole number in min..max from the environment, as options have them, or `otherwise` when it is not set. */
+static int number_from_env(const char *name, int min, int max, int otherwise, int *out) {
 	const char *text = text_or_env(NULL, name);
-	char *end;
-	long value;
+	uint64_t value = 0;
 
-	if (!text) {
-		*out = (int)otherwise;
-		return 0;
-	}
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (errno != 0 || *end != '\0' || end == text || value < min || value > max)
+	if (text && (!hd_text_whole(text, (uint64_t)max, &value) || value < (uint64_t)min))
 		return heddle_fail(
-			-EINVAL,
-			"%s: '%.32s' is not a whole number in %ld..%ld",
-			name,
-			text,
-			min,
-			max
+			-EINVAL, "%s: '%.32s' is not a whole number in %d..%d", name, text, min, max
 		);
-	*out = (int)value;
+	*out = text ? (int)value : otherwise;
 	return 0;
 }
 

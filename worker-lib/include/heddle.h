@@ -201,9 +201,9 @@ struct heddle_options {
 #endif
 
 /* Opens the job; joining goes on by itself. options may be NULL. The spec is copied.
- * -EINVAL (spec, option, environment, key file), -ENOENT, -EACCES (files), -EHOSTUNREACH, -ETIMEDOUT (names),
- * -EDESTADDRREQ (neither controller nor server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread), -ENOMEM;
- * heddle_last_error() has words. */
+ * -EINVAL (spec, option, environment, key file), -ENOENT, -EACCES (files), -EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT
+ * (names), -EDESTADDRREQ (neither controller nor server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread),
+ * -ENOMEM; heddle_last_error() has words. */
 int heddle_open(
 	const struct heddle_spec *spec,
 	const struct heddle_options *options,

@@ -48,6 +48,7 @@ int train_heddle_error(const char *what, int code) {
 		return EX_NOHOST;
 	case -ECONNREFUSED:
 		return EX_CONFIG;
+	case -ENETUNREACH:
 	case -ETIMEDOUT:
 	case -ENODATA:
 	case -EHOSTDOWN:

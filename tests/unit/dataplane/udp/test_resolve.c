@@ -37,6 +37,10 @@ int getaddrinfo(
 		atomic_store(&takes_signals, true);
 	while (strcmp(host, "slow") == 0 && sem_wait(&answer) < 0)
 		;
+	if (strcmp(host, "nobody") == 0 || strcmp(host, "later") == 0) {
+		free(name);
+		return host[0] == 'n' ? EAI_NONAME : EAI_AGAIN;
+	}
 	*found = calloc(1, sizeof **found);
 	if (!*found || !name)
 		abort();
@@ -71,6 +75,16 @@ static void test_name(void **state) {
 	assert_false(atomic_load(&takes_signals));
 }
 
+/* Whether there is no such name, or nobody knows. */
+static void test_no_address(void **state) {
+	struct hd_addr addr = {1, 2};
+
+	(void)state;
+	assert_int_equal(hd_udp_resolve("nobody", &addr), -EHOSTUNREACH);
+	assert_int_equal(hd_udp_resolve("later:9", &addr), -ENETUNREACH);
+	assert_int_equal(addr.ipv4, 1);
+}
+
 static void test_silent_resolver(void **state) {
 	struct hd_addr addr = {1, 2};
 	unsigned before = atomic_load(&answered);
@@ -96,6 +110,7 @@ static void test_words(void **state) {
 	} rows[] = {
 		{-EINVAL, "not an IPv4 address or host name"},
 		{-EHOSTUNREACH, "no address is known"},
+		{-ENETUNREACH, "no name server gave an answer; try again"},
 		{-ETIMEDOUT, "the name server did not answer in 5000 ms"},
 		{-EAGAIN, "8 names wait for the name server already"},
 		{-ENOMEM, "no memory"},
@@ -131,6 +146,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_digits_ask_nobody),
 		cmocka_unit_test(test_name),
+		cmocka_unit_test(test_no_address),
 		cmocka_unit_test(test_silent_resolver),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_threads_that_wait),

@@ -29,6 +29,10 @@ static void open_(struct arguments_scene *s) {
 	assert_int_equal(setenv("HEDDLE_CHUNK_BYTES", "60", 1), 0);
 	refused(heddle_open(s->spec, &options, &fabric),
 		"HEDDLE_CHUNK_BYTES: '60' is not a whole number in 64..8896");
+	/* Digits alone, as options. */
+	assert_int_equal(setenv("HEDDLE_CHUNK_BYTES", "+1000", 1), 0);
+	refused(heddle_open(s->spec, &options, &fabric),
+		"HEDDLE_CHUNK_BYTES: '+1000' is not a whole number in 64..8896");
 	assert_int_equal(setenv("HEDDLE_CHUNK_BYTES", "1001", 1), 0);
 	refused(heddle_open(s->spec, &options, &fabric),
 		"HEDDLE_CHUNK_BYTES: 1001 is not a multiple of 4");
