@@ -9,6 +9,11 @@ static void started(struct agg_turn *turn, struct agg_input *in) {
 	struct hd_event event = agg_input_event(in, HD_EVENT_RECV_START);
 
 	in->started = true;
+	hd_histogram_add(
+		&turn->aggregator->histograms[in->group->relay].first_chunk,
+		&hd_scale_time,
+		turn->now - in->group->made
+	);
 	agg_event(turn, &event);
 }
 
@@ -221,6 +226,12 @@ static void completed(struct agg_turn *turn, struct agg_input *in) {
 
 	in->group->complete++;
 	turn->aggregator->stats.inputs_held++;
+	if (in->group->complete == in->group->input_count)
+		hd_histogram_add(
+			&turn->aggregator->histograms[in->group->relay].collected,
+			&hd_scale_time,
+			in->group->final_at - in->group->made
+		);
 	event.value = hd_recv_rate_bps(recv);
 	agg_event(turn, &event);
 	agg_report_input(turn, in, HD_OUTCOME_PENDING, HD_REASON_NONE);

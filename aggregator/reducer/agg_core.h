@@ -109,6 +109,14 @@ struct agg_tombstone {
 	hd_ns answered; /* one answer a call is enough */
 };
 
+/* How its waits are distributed: of sums, and of relayed models. */
+struct agg_histograms {
+	struct hd_histogram first_chunk; /* of an input, from the word of its group */
+	struct hd_histogram collected; /* from there to the last chunk of the last input */
+	struct hd_histogram
+		passed_on; /* of an output, from there until its receiver has all of it */
+};
+
 struct hd_aggregator {
 	struct hd_aggregator_config config;
 	char host[HD_NAME_BYTES_MAX + 1];
@@ -137,6 +145,7 @@ struct hd_aggregator {
 	uint64_t pooled; /* bytes in the pool: not in use, but allocated */
 	struct hd_probes probes;
 	struct hd_aggregator_stats stats;
+	struct agg_histograms histograms[2]; /* by agg_group.relay */
 	struct hd_transfer_stats transfers;
 };
 

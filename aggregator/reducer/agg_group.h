@@ -66,6 +66,7 @@ struct agg_group {
 	bool touched;
 	bool doomed; /* an output without which it has no use was lost */
 	uint8_t lost_reason; /* of the last output that was lost */
+	hd_ns made; /* its GROUP came */
 	hd_ns active; /* a chunk came, or an output moved on */
 	hd_ns final_at; /* the last chunk came */
 	uint32_t input_count, complete, output_count, delivered, lost;

@@ -209,7 +209,7 @@ group_create(struct agg_turn *turn, const struct hd_msg_group *message, const st
 	group->version = message->version;
 	group->source = (struct hd_addr){message->peer_ipv4, message->peer_port};
 	group->relay = lists->input_count == 1 && lists->inputs[0].worker == HD_GROUP_WORKER;
-	group->active = turn->now;
+	group->made = group->active = turn->now;
 	group->watch.kind = AGG_TIMER_WATCH;
 	HASH_ADD(hh, aggregator->groups, token, sizeof group->token, group);
 	TAILQ_INSERT_TAIL(&aggregator->group_list, group, link);

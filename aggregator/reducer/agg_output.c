@@ -245,6 +245,11 @@ void agg_output_delivered(struct agg_turn *turn, struct agg_output *out) {
 	agg_output_enter(out, AGG_OUTPUT_DELIVERED);
 	out->group->delivered++;
 	turn->aggregator->stats.outputs_delivered++;
+	hd_histogram_add(
+		&turn->aggregator->histograms[out->group->relay].passed_on,
+		&hd_scale_time,
+		turn->now - out->group->final_at
+	);
 }
 
 /* --- what receivers say ----------------------------------------------------------------------- */

@@ -39,6 +39,7 @@ const struct hd_row_shape *const hd_aggregator_shapes[] = {
 	&hd_queues_shape,
 	&hd_cores_shape,
 	&hd_counters_shape,
+	&hd_histograms_shape,
 	NULL,
 };
 
@@ -115,8 +116,9 @@ static uint64_t rows_stats(struct hd_rows *rows, const struct hd_aggregator *agg
 	if (!stats)
 		return 0;
 	gather(aggregator, stats);
-	total = rows->shape->group ? hd_rows_group(rows, stats) :
-				     hd_rows_counters(rows, stats, own, NULL);
+	total = rows->shape == &hd_histograms_shape ? hd_rows_histograms(rows, stats) :
+		rows->shape->group                  ? hd_rows_group(rows, stats) :
+						      hd_rows_counters(rows, stats, own, NULL);
 	hd_stats_destroy(stats);
 	return total;
 }
@@ -130,7 +132,7 @@ char *hd_aggregator_table(
 ) {
 	const struct hd_row_shape *shape = hd_row_shape_find(hd_aggregator_shapes, table);
 	const char *wrong
-		= "no such table (of an aggregator: sums, ports, queues, cores, counters)";
+		= "no such table (of an aggregator: sums, ports, queues, cores, counters, histograms)";
 	struct hd_rows rows;
 	uint64_t total;
 

@@ -53,8 +53,45 @@ const struct hd_stat_group hd_aggregator_group = {
 const struct hd_stat_group *const hd_aggregator_groups[]
 	= {&hd_aggregator_group, &hd_endpoint_group, &hd_transfer_group, NULL};
 
+static const struct hd_histogram_family first_chunk = {
+	.group = "aggregator",
+	.name = "first_chunk",
+	.help = "from the word of a group to a member's first chunk",
+	.label = {"kind"},
+	.scale = &hd_scale_time,
+};
+
+static const struct hd_histogram_family collected = {
+	.group = "aggregator",
+	.name = "collected",
+	.help = "from there to the last chunk of the last member",
+	.label = {"kind"},
+	.scale = &hd_scale_time,
+};
+
+static const struct hd_histogram_family passed_on = {
+	.group = "aggregator",
+	.name = "passed_on",
+	.help = "from there until a receiver has all of it",
+	.label = {"kind"},
+	.scale = &hd_scale_time,
+};
+
+/* Those of one family follow one another. */
+static void add_histograms(const struct agg_histograms of[2], struct hd_stats *stats) {
+	static const char *const kinds[2] = {"sum", "relay"};
+
+	for (int k = 0; k < 2; k++)
+		hd_stats_add_histogram(stats, &first_chunk, &kinds[k], &of[k].first_chunk);
+	for (int k = 0; k < 2; k++)
+		hd_stats_add_histogram(stats, &collected, &kinds[k], &of[k].collected);
+	for (int k = 0; k < 2; k++)
+		hd_stats_add_histogram(stats, &passed_on, &kinds[k], &of[k].passed_on);
+}
+
 void hd_aggregator_gather(const struct hd_aggregator *aggregator, struct hd_stats *stats) {
 	hd_stats_add(stats, &hd_aggregator_group, NULL, &aggregator->stats);
 	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(aggregator->endpoint));
 	hd_stats_add(stats, &hd_transfer_group, NULL, &aggregator->transfers);
+	add_histograms(aggregator->histograms, stats);
 }

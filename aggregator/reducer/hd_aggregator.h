@@ -88,8 +88,8 @@ extern const struct hd_stat_group hd_aggregator_group;
 extern const struct hd_stat_group *const hd_aggregator_groups[]; /* NULL after the last */
 /* Adds these and the endpoint's, with what each means. */
 void hd_aggregator_gather(const struct hd_aggregator *aggregator, struct hd_stats *stats);
-/* What a shell gets by message: the tables sums, ports, queues, cores and counters, as hd_rows.h has them;
- * malloc'ed. NULL with *error set: no such table, bad filter. */
+/* What a shell gets by message: the tables sums, ports, queues, cores, counters and histograms, as hd_rows.h
+ * has them; malloc'ed. NULL with *error set: no such table, bad filter. */
 extern const struct hd_row_shape *const hd_aggregator_shapes[]; /* NULL after the last */
 char *hd_aggregator_table(
 	const struct hd_aggregator *aggregator,
