@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The progress thread, or who drives in its place; and waiting for what it does. */
+#include "hd_message.h"
 #include "hd_thread.h"
 #include "heddle_private.h"
 
@@ -12,6 +13,8 @@
 /* With the lock held: what others want to know of the core. */
 static void look_at_core(struct heddle *fabric) {
 	fabric->stats = *hd_worker_stats(fabric->worker);
+	fabric->times[HD_PUSH] = *hd_worker_times(fabric->worker, HD_PUSH);
+	fabric->times[HD_PULL] = *hd_worker_times(fabric->worker, HD_PULL);
 	fabric->flush_at = hd_worker_flush_at(fabric->worker);
 	if (fabric->stats.left)
 		fabric->left = true;

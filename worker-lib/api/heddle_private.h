@@ -16,6 +16,7 @@
 
 #include "hd_program.h"
 #include "hd_worker.h"
+#include "hd_worker_times.h"
 #include "heddle.h"
 
 #include <pthread.h>
@@ -114,6 +115,7 @@ struct heddle {
 	size_t spare_bytes; // lock
 	char refusal[HD_TEXT_BYTES_MAX + 1], trouble[HD_TEXT_BYTES_MAX + 1]; // lock
 	struct hd_worker_stats stats; // lock; writer: the progress thread
+	struct hd_worker_times times[2]; // lock; writer: the progress thread; by direction
 };
 
 /* Sets heddle_last_error() and returns the code. */

@@ -100,6 +100,8 @@ static void on_ticket(void *owner, const struct hd_ticket *word) {
 	status->scale = word->scale;
 	status->granted = word->granted;
 	fabric->stats = *hd_worker_stats(fabric->worker);
+	if (word->direction <= HD_PULL)
+		fabric->times[word->direction] = *hd_worker_times(fabric->worker, word->direction);
 	if (word->state >= HD_TICKET_APPLIED) {
 		heddle_ticket_end(
 			ticket, (enum heddle_state)word->state, (enum heddle_reason)word->reason

@@ -77,7 +77,7 @@ void worker_ask(
 	ticket->asked = (uint8_t)whom;
 	ticket->token = 0;
 	ticket->position = 0;
-	ticket->progress_at = ctx->now;
+	ticket->requested_at = ticket->progress_at = ctx->now;
 	ticket->progress_bytes = 0;
 	worker_emit_ticket(worker, ctx, ticket, event);
 	worker_set_state(worker, ticket, HD_TICKET_REQUESTED);

@@ -26,6 +26,7 @@
 
 #include "hd_probe.h"
 #include "hd_worker.h"
+#include "hd_worker_times.h"
 #include "worker_way.h"
 
 #include <sys/queue.h>
@@ -157,6 +158,7 @@ struct hd_worker {
 	bool ends_due; /* one of them is */
 	uint32_t tombstone_next;
 	struct hd_worker_stats stats;
+	struct hd_worker_times times[2]; /* by direction */
 	struct hd_transfer_stats transfers;
 };
 

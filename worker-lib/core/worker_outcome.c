@@ -41,8 +41,10 @@ static void push_applied(
 ) {
 	ticket->pub.reason = HD_REASON_NONE;
 	ticket->cancelling = false; /* too late: it was whole, and is in the model */
-	if (!ticket->counted)
+	if (!ticket->counted) {
 		push_took(worker, ctx->now - ticket->pub.asked);
+		worker_time_end(worker, ctx, ticket);
+	}
 	worker_count_outcome(worker, ctx, ticket, HD_TICKET_APPLIED);
 	if (!worker_stream_tail(ctx, ticket))
 		worker_off_wire(worker, ticket);

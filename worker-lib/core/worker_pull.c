@@ -28,6 +28,14 @@ is_ours(struct hd_worker *worker,
 	return false;
 }
 
+/* Said again by another attempt it is granted again. */
+static void
+granted(struct hd_worker *worker, const struct worker_context *ctx, struct worker_ticket *ticket) {
+	if (ticket->pub.state == HD_TICKET_REQUESTED)
+		worker_time_grant(worker, ctx, ticket);
+	worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+}
+
 void worker_on_expect(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -50,12 +58,12 @@ void worker_on_expect(
 	ticket->pub.granted = true;
 	ticket->progress_at = ctx->now;
 	if (worker_is_server(worker, peer)) {
-		worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+		granted(worker, ctx, ticket);
 		return;
 	}
 	ticket->way = worker_way_to(worker, ctx, peer, false);
 	if (ticket->way)
-		worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+		granted(worker, ctx, ticket);
 	else
 		worker_leave_way(worker, ctx, ticket, HD_REASON_TIMEOUT);
 }
@@ -191,7 +199,7 @@ void worker_on_pull_state(
 	ticket->progress_bytes = 0;
 	worker_activate(worker, ticket);
 	if (ticket->pub.state == HD_TICKET_REQUESTED)
-		worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+		granted(worker, ctx, ticket);
 }
 
 /* --- chunks --------------------------------------------------------------------------------- */
@@ -233,6 +241,7 @@ static void delivered(
 	);
 	if (hd_dtype_is_half(ticket->dtype))
 		widen(ticket);
+	worker_time_end(worker, ctx, ticket);
 	end_pull(worker, ctx, ticket, HD_TICKET_APPLIED, HD_REASON_NONE);
 }
 
@@ -262,6 +271,7 @@ bool worker_pull_chunk(
 		return true;
 	}
 	if (ticket->pub.state == HD_TICKET_GRANTED) {
+		worker_time_first_chunk(worker, ticket, ctx->now);
 		worker_emit_ticket(worker, ctx, ticket, start);
 		worker_set_state(worker, ticket, HD_TICKET_SENDING);
 	}

@@ -81,6 +81,7 @@ int worker_begin_push(
 	ticket->progress_at = ctx->now;
 	ticket->progress_bytes = 0;
 	worker_activate(worker, ticket);
+	worker_time_grant(worker, ctx, ticket);
 	worker_set_state(worker, ticket, HD_TICKET_GRANTED);
 	worker_watch_stalls(worker, ctx);
 	return 0;

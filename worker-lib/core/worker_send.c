@@ -174,6 +174,7 @@ void worker_observe_send(
 	end.aux = stats->packets_resent;
 	if (state != HD_SEND_WAITING && ticket->pub.state == HD_TICKET_GRANTED
 	    && stats->packets_sent > 0) {
+		worker_time_first_chunk(worker, ticket, stats->started);
 		worker_emit_ticket(worker, ctx, ticket, start);
 		worker_set_state(worker, ticket, HD_TICKET_SENDING);
 	}
@@ -242,6 +243,7 @@ void worker_observe_stream(
 	end.aux = hd_slots_stats(ticket->slots)->packets_resent;
 	if (ticket->pub.state == HD_TICKET_GRANTED
 	    && hd_slots_stats(ticket->slots)->packets_sent > 0) {
+		worker_time_first_chunk(worker, ticket, ctx->now);
 		worker_emit_ticket(worker, ctx, ticket, start);
 		worker_set_state(worker, ticket, HD_TICKET_SENDING);
 	}

@@ -21,6 +21,7 @@ struct worker_ticket {
 	uint16_t epoch;
 	uint64_t token, position;
 	struct worker_way *way; /* of a transfer that is granted; NULL: the server's, of a pull */
+	hd_ns requested_at, granted_at; /* newest */
 	hd_ns progress_at;
 	uint64_t progress_bytes;
 	bool ask_server; /* not the controller: a push that was granted may be in the model, which only the
@@ -54,6 +55,27 @@ struct worker_ticket {
 	struct hd_seal seal; /* of what comes */
 };
 
+/* --- worker_times.c --- */
+/* Its grant, or the word that it comes, is here. */
+void worker_time_grant(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_ticket *ticket
+);
+/* `at`: when its first chunk left, or came. */
+void worker_time_first_chunk(
+	struct hd_worker *worker,
+	const struct worker_ticket *ticket,
+	hd_ns at
+);
+/* It is applied, or delivered: once. */
+void worker_time_end(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct worker_ticket *ticket
+);
+
+/* --- worker_ticket.c --- */
 struct worker_ticket *
 worker_find(const struct hd_worker *worker, uint8_t direction, uint32_t round);
 bool worker_by_aggregator(const struct worker_ticket *ticket);

@@ -5,6 +5,7 @@
 
 #include "hd_options.h"
 #include "heddle_filter.h"
+#include "heddle_times.h"
 
 #define REASONS_MAX 32
 
@@ -18,6 +19,7 @@ struct train_summary {
 	uint64_t push_bytes; /* of them: of applied pushes */
 	struct heddle_filter_stats filter;
 	uint64_t asked_again, fallbacks;
+	struct heddle_times times[HEDDLE_TIME_COUNT]; /* all zero without a fabric */
 	bool preempted;
 	uint64_t version; /* counter of the last model held */
 	/* Delays of applied pushes (Welford). */
@@ -38,6 +40,8 @@ void train_report_step(
 	double step_ms
 );
 void train_summary_push(struct train_summary *summary, const struct heddle_status *status);
+/* At the end: what the handle has counted. */
+void train_summary_fabric(struct train_summary *summary, struct heddle *fabric);
 /* Evaluates the parameters held, and writes the summary where --json says. Returns an exit status. */
 int train_summary_write(struct train *train, struct train_summary *summary);
 

@@ -462,7 +462,6 @@ static bool all_ended(const struct worker *worker) {
 /* What is under way ends, within a limit, and what is held goes; then the final model, for the summary. */
 static void drain(struct worker *worker) {
 	hd_ns until = hd_compute_now() + (train_stop ? STOP_MS : DRAIN_MS) * HD_MS;
-	struct heddle_stats stats = HEDDLE_STATS_INIT;
 	uint64_t version;
 
 	end_pushes(worker, until);
@@ -473,9 +472,7 @@ static void drain(struct worker *worker) {
 	    && train_pull(worker->fabric, worker->train->params, NULL, 2000, &version) == 0)
 		worker->version = version;
 	train_filter_summary(&worker->filter, &worker->summary);
-	(void)heddle_get_stats(worker->fabric, &stats);
-	worker->summary.asked_again = stats.asked_again;
-	worker->summary.fallbacks = stats.fallbacks;
+	train_summary_fabric(&worker->summary, worker->fabric);
 	worker->summary.preempted = heddle_time_left_ms(worker->fabric) >= 0;
 }
 

@@ -106,6 +106,9 @@ class Histograms(loopback.Loopback):
         self.assert_same(delays, metrics["heddle_job_staleness", ("digits", "default")])
         self.assertEqual(len(metrics), len(shown))
 
+        for summary in summaries.values():
+            self.check_times(summary)
+
         shown, metrics = self.shown("server"), self.scraped("server")
         self.assertEqual(shown["staleness", ""]["count"], self.counter("committed", "server"))
         self.assertEqual(shown["staleness", ""]["max"], delays["max"])
@@ -117,6 +120,22 @@ class Histograms(loopback.Loopback):
         self.assert_same(shown["first_chunk", ""], metrics["heddle_server_first_chunk_seconds", ()])
         self.assert_same(shown["pull", ""], metrics["heddle_server_pull_seconds", ()])
         self.assertEqual(len(metrics), len(shown))
+
+    def check_times(self, summary):
+        """A worker's own: each applied push and each delivered model once, and what each waited for."""
+        times = summary["times_ms"]
+        self.assertEqual(sorted(times), sorted(["push", "push_grant", "push_first_chunk",
+                                                "pull", "pull_grant", "pull_first_chunk"]))
+        for of in times.values():
+            self.assertTrue(0 <= of["mean"] <= of["max"] < 1e3 * DEADLINE_S, of)  # 0: in the same call
+            self.assertTrue(0 <= of["p50"] <= of["p90"] <= of["p99"] <= of["max"] + 1e-6, of)
+        self.assertEqual(times["push"]["count"], summary["applied"])
+        self.assertGreater(min(times[direction]["mean"] for direction in ("push", "pull")), 0)
+        self.assertEqual(times["pull"]["count"], summary["pulls"]["delivered"] + 1)  # the last one, for the summary
+        for direction in ("push", "pull"):
+            self.assertGreaterEqual(times[f"{direction}_grant"]["count"], times[direction]["count"])
+            self.assertGreaterEqual(times[f"{direction}_first_chunk"]["count"], times[direction]["count"])
+            self.assertLess(times[f"{direction}_grant"]["mean"], times[direction]["mean"])
 
     def until_begun(self, count):
         """How many pushes' first chunks the server's log has, once it has so many: it is written a moment later."""

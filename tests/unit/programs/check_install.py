@@ -22,6 +22,7 @@ SCRIPTS = {"bmv2": "testbed/bmv2", "demo": "testbed/demo", "launch": "testbed/la
            "market": "testbed/market/run", "patterns": "testbed/patterns/run"}
 OPTIONAL = {"heddle-monitor", "heddle-switch"}  # where libbpf is, where DPDK is
 FILES = ["include/heddle.h", "include/heddle_elastic.h", "include/heddle_federated.h", "include/heddle_filter.h",
+         "include/heddle_times.h",
          "share/doc/heddle/README.md", "share/doc/heddle/LICENSE", "share/doc/heddle/docs/heddlectl.schema.json",
          "share/doc/heddle/docs/heddle.lua", "share/doc/heddle/docs/benchmarks/README.md"]
 

@@ -7,6 +7,7 @@
 #include "heddle_elastic.h"
 #include "heddle_federated.h"
 #include "heddle_filter.h"
+#include "heddle_times.h"
 
 #include <errno.h>
 #include <setjmp.h>

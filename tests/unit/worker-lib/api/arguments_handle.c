@@ -95,6 +95,16 @@ static void get_stats(struct arguments_scene *s) {
 	refused(heddle_get_stats(s->fabric, &stats), "stats: NULL, or size");
 }
 
+static void get_times(struct arguments_scene *s) {
+	struct heddle_times times = HEDDLE_TIMES_INIT;
+
+	refused(heddle_get_times(NULL, HEDDLE_TIME_PUSH, &times), "handle: NULL");
+	refused(heddle_get_times(s->fabric, (enum heddle_time)NONSENSE, &times), "which");
+	refused(heddle_get_times(s->fabric, HEDDLE_TIME_PUSH, NULL), "times: NULL, or size");
+	times.size++;
+	refused(heddle_get_times(s->fabric, HEDDLE_TIME_PUSH, &times), "times: NULL, or size");
+}
+
 /* --- pushes and pulls ------------------------------------------------------------------------- */
 
 static void push(struct arguments_scene *s) {
@@ -251,6 +261,7 @@ const struct arguments_row arguments_handle[] = {
 	{"heddle_close", close_},
 	{"heddle_fd", fd},
 	{"heddle_get_stats", get_stats},
+	{"heddle_get_times", get_times},
 	{"heddle_leave", leave},
 	{"heddle_open", open_},
 	{"heddle_progress", progress},

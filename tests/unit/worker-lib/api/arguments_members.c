@@ -151,6 +151,13 @@ static void reason_name(struct arguments_scene *s) {
 	assert_string_equal(heddle_reason_name((enum heddle_reason)INT_MAX), "unknown");
 }
 
+static void time_name(struct arguments_scene *s) {
+	(void)s;
+	assert_string_equal(heddle_time_name(HEDDLE_TIME_PULL_FIRST_CHUNK), "pull_first_chunk");
+	assert_string_equal(heddle_time_name((enum heddle_time) - 1), "unknown");
+	assert_string_equal(heddle_time_name((enum heddle_time)HEDDLE_TIME_COUNT), "unknown");
+}
+
 static void strerror_(struct arguments_scene *s) {
 	(void)s;
 	assert_string_equal(heddle_strerror(INT_MIN), "unknown error");
@@ -185,6 +192,7 @@ const struct arguments_row arguments_members[] = {
 	{"heddle_state_name", state_name},
 	{"heddle_strerror", strerror_},
 	{"heddle_time_left_ms", time_left_ms},
+	{"heddle_time_name", time_name},
 	{"heddle_version_text", version_text},
 	{0},
 };

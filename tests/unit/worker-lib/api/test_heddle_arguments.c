@@ -201,7 +201,11 @@ static unsigned check_names(const char *text, char after) {
 
 static void test_table_is_whole(void **state) {
 	static const char *const headers[]
-		= {"heddle.h", "heddle_elastic.h", "heddle_federated.h", "heddle_filter.h"};
+		= {"heddle.h",
+		   "heddle_elastic.h",
+		   "heddle_federated.h",
+		   "heddle_filter.h",
+		   "heddle_times.h"};
 	static char text[TEXT_BYTES];
 	unsigned rows = 0, declared = 0;
 

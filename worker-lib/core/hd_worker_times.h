@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How long a worker's pushes and pulls take.
+ *
+ *   call ... request --grant_wait--> grant --first_chunk--> first chunk ... outcome
+ *     `---------------------------------- whole ------------------------------'
+ */
+#ifndef HD_WORKER_TIMES_H
+#define HD_WORKER_TIMES_H
+
+#include "hd_histogram.h"
+
+struct hd_worker;
+
+struct hd_worker_times {
+	/* From the newest request to the grant, by whom it was asked of, as the worker hears it (of a pull: that it comes).
+	 * Not of credits. */
+	struct hd_histogram grant_wait;
+	/* From there to the first chunk that leaves, or comes: what the schedule had it wait for is in it. Not of credits. */
+	struct hd_histogram first_chunk;
+	/* From the call until it is applied, or delivered; of those that were. */
+	struct hd_histogram whole;
+};
+
+/* direction: HD_PUSH or HD_PULL. */
+const struct hd_worker_times *hd_worker_times(const struct hd_worker *worker, uint8_t direction);
+
+#endif
