@@ -34,7 +34,7 @@ SHOWN_MAX = 40  # lines of a difference
 # Each of these prints the same digits at each run, so it has a block at least.
 REPEATABLE = ("build/controller/heddle-plan", "build/controller/heddlectl", "build/testbed/heddle-sim",
               "build/tests/bench/bench_credits", "build/tests/bench/bench_grouping", "build/tests/bench/bench_replica",
-              "build/tests/bench/bench_shards")
+              "build/tests/bench/bench_shards", "build/tests/bench/bench_sparse")
 
 
 class Wrong(Exception):
