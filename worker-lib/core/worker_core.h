@@ -4,7 +4,7 @@
  *
  *   say, state           events, messages; where the worker stands with controller and server
  *   reduces, way         lists: all-reduces; ways to the nodes that chunks go to and come from
- *   ticket               pushes and pulls: their states and ends
+ *   times, ticket        pushes and pulls: how long they take; their states and ends
  *   grant, payload, bury what a grant says; what an update is on the wire; what has ended
  *   copy, stream, push   pushes begin: to a replica, into slots, to server or aggregator
  *   credit, step, ask    asking for pushes and pulls, and asking again
