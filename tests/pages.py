@@ -12,7 +12,8 @@ A block of a page (README.md, CONTRIBUTING.md, docs/) whose digits are the same 
     <!-- prints -->                   COMMAND is the block's own first line, after `$ ` (as many as end in a backslash)
 
 COMMAND runs in the project's folder, without a shell; NAME=VALUE may stand before it, and build/ is the build folder.
-In the block a line `...` stands for any lines, and at a line's end for its rest (times, say). With --write the blocks that differ are printed anew.
+In the block a line `...` stands for any lines, and ` ...` at a line's end for its rest (times, say). With --write the
+blocks that differ are printed anew.
 """
 import argparse
 import difflib

@@ -351,7 +351,7 @@ def main():
     if sys.argv[1:2] == ["faults"]:
         return faults.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="tests/run", description=__doc__.splitlines()[0],
-                                     epilog="Also: tests/run seeds --help, tests/run faults --help, tests/run pages --help")
+                                     epilog="Also: tests/run seeds, faults and pages, each with --help")
     parser.add_argument("what", nargs="*", metavar="SUITE | TEST",
                         help=f"suites: {' '.join(SUITES)} (default: all but bench); or tests by name, with * and ?")
     parser.add_argument("--quick", action="store_true", help="house and unit, in minutes: gcc, and nothing slow")

@@ -16,7 +16,8 @@ struct hd_worker_times {
 	/* From the newest request to the grant, by whom it was asked of, as the worker hears it (of a pull: that it comes).
 	 * Not of credits. */
 	struct hd_histogram grant_wait;
-	/* From there to the first chunk that leaves, or comes: what the schedule had it wait for is in it. Not of credits. */
+	/* From there to the first chunk that leaves, or comes: what the schedule had it wait for is in it. Not of
+	 * credits. */
 	struct hd_histogram first_chunk;
 	/* From the call until it is applied, or delivered; of those that were. */
 	struct hd_histogram whole;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libheddle: how long pushes and pulls took, as histograms. Those of controller and servers are in docs/operations.md. */
+/* libheddle: how long pushes and pulls took, as histograms. docs/operations.md has those of the other nodes. */
 #ifndef HEDDLE_TIMES_H
 #define HEDDLE_TIMES_H
 
