@@ -4,6 +4,7 @@
 #define HD_KERNELS_IMPL_H
 
 #include "hd_kernels.h"
+#include "hd_stages.h"
 
 struct hd_kernels {
 	const char *name;
@@ -60,7 +61,6 @@ void hd_f32_from_bf16_avx512(float *y, const uint16_t *x, size_t count);
 #endif
 
 /* hd_sum_scalar.c, hd_sum_avx2.c, hd_sum_avx512.c */
-#define HD_FIXED_LIMIT 2147483520.0F /* the greatest fp32 below 2^31 */
 void hd_add_f16_scalar(float *sum, const uint16_t *x, size_t count);
 void hd_add_bf16_scalar(float *sum, const uint16_t *x, size_t count);
 bool hd_add_fixed_scalar(uint32_t *sum, const uint32_t *x, size_t count);

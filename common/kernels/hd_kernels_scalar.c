@@ -28,7 +28,7 @@ void hd_prox_apply_scalar(
 	float mu
 ) {
 	for (size_t i = 0; i < count; i++)
-		w[i] = w[i] - rate * (g[i] + mu * (w[i] - w_t[i]));
+		w[i] = hd_stage_prox(w[i], w_t[i], g[i], rate, mu);
 }
 
 void hd_add_f32_scalar(float *sum, const float *x, size_t count) {
@@ -54,14 +54,10 @@ double hd_norm2_f32_scalar(const float *x, size_t count) {
 }
 
 size_t hd_find_not_finite_f32_scalar(const float *x, size_t count) {
-	for (size_t i = 0; i < count; i++) {
-		uint32_t bits;
-
-		/* All exponent bits set: Inf or NaN, whatever the compiler assumes of floats. */
-		memcpy(&bits, &x[i], sizeof bits);
-		if ((bits & UINT32_C(0x7f800000)) == UINT32_C(0x7f800000))
+	/* On the bits: whatever the compiler assumes of floats. */
+	for (size_t i = 0; i < count; i++)
+		if (!hd_stage_is_finite(x[i]))
 			return i;
-	}
 	return count;
 }
 

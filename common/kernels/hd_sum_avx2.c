@@ -139,8 +139,8 @@ HD_AVX2 bool hd_add_f32_both_avx2(float *sum, float *x, size_t count) {
 HD_AVX2 bool
 hd_fixed_from_f32_avx2(uint32_t *y, const float *x, size_t count, float a, float scale) {
 	const __m256 factor = _mm256_set1_ps(a), unit = _mm256_set1_ps(scale);
-	const __m256 limit = _mm256_set1_ps(HD_FIXED_LIMIT),
-		     least = _mm256_set1_ps(-HD_FIXED_LIMIT);
+	const __m256 limit = _mm256_set1_ps(HD_STAGE_FIXED_LIMIT),
+		     least = _mm256_set1_ps(-HD_STAGE_FIXED_LIMIT);
 	__m256 unfit = _mm256_setzero_ps();
 	size_t i = 0;
 	bool rest;

@@ -133,8 +133,8 @@ HD_AVX512 bool hd_add_f32_both_avx512(float *sum, float *x, size_t count) {
 HD_AVX512 bool
 hd_fixed_from_f32_avx512(uint32_t *y, const float *x, size_t count, float a, float scale) {
 	const __m512 factor = _mm512_set1_ps(a), unit = _mm512_set1_ps(scale);
-	const __m512 limit = _mm512_set1_ps(HD_FIXED_LIMIT),
-		     least = _mm512_set1_ps(-HD_FIXED_LIMIT);
+	const __m512 limit = _mm512_set1_ps(HD_STAGE_FIXED_LIMIT),
+		     least = _mm512_set1_ps(-HD_STAGE_FIXED_LIMIT);
 	unsigned unfit = 0;
 	size_t i = 0;
 

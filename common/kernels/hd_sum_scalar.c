@@ -8,24 +8,18 @@
 void hd_add_f16_scalar(float *sum, const uint16_t *x, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		uint16_t half;
-		float wide;
 
 		memcpy(&half, x + i, sizeof half);
-		hd_f32_from_f16_scalar(&wide, &half, 1);
-		sum[i] += wide;
+		sum[i] += hd_stage_from_f16(half);
 	}
 }
 
 void hd_add_bf16_scalar(float *sum, const uint16_t *x, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		uint16_t half;
-		uint32_t bits;
-		float wide;
 
 		memcpy(&half, x + i, sizeof half);
-		bits = (uint32_t)half << 16;
-		memcpy(&wide, &bits, sizeof wide);
-		sum[i] += wide;
+		sum[i] += hd_stage_from_bf16(half);
 	}
 }
 
@@ -65,22 +59,16 @@ bool hd_add_f32_both_scalar(float *sum, float *x, size_t count) {
 bool hd_fixed_from_f32_scalar(uint32_t *y, const float *x, size_t count, float a, float scale) {
 	bool unfit = false;
 
-	for (size_t i = 0; i < count; i++) {
-		float scaled = a * x[i] * scale;
-
-		if (!(fabsf(scaled) <= HD_FIXED_LIMIT)) {
-			unfit = true;
-			scaled = isnan(scaled) ? 0 : copysignf(HD_FIXED_LIMIT, scaled);
-		}
-		y[i] = htobe32((uint32_t)(int32_t)lrintf(scaled));
-	}
+	for (size_t i = 0; i < count; i++)
+		y[i] = hd_stage_fixed(a * x[i] * scale, &unfit);
 	return unfit;
 }
 
 void hd_f32_from_fixed_scalar(float *y, const uint32_t *x, size_t count, float scale) {
 	for (size_t i = 0; i < count; i++) {
-		int32_t lane = (int32_t)hd_get32((const uint8_t *)(x + i));
+		uint32_t lane;
 
-		y[i] = (float)lane * scale;
+		memcpy(&lane, x + i, sizeof lane);
+		y[i] = hd_stage_from_fixed(lane, scale);
 	}
 }
