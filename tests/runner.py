@@ -32,7 +32,7 @@ import seeds
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
-SUITES = ["house", "unit", "sim", "fuzz", "golden", "netns", "bench"]
+SUITES = ["house", "unit", "sim", "fuzz", "golden", "netns", "gpu", "bench"]
 DEFAULT = [s for s in SUITES if s != "bench"]
 JOBS = str(os.cpu_count() or 2)
 DEADLINE_S = 56 * 60  # of the whole run; what has not run by then has failed
@@ -235,7 +235,7 @@ def run_suite(config, suite, results, netns_ok, options=()):
     log = BUILD / config / "meson-logs" / f"{base}.json"
     log.unlink(missing_ok=True)
     phase(f"{suite} ({config})")
-    jobs = 1 if suite in ("netns", "bench", "house") else JOBS
+    jobs = 1 if suite in ("netns", "bench", "house", "gpu") else JOBS
     command = ["meson", "test", "-C", str(BUILD / config), "--no-rebuild", "--print-errorlogs",
                "--logbase", base, "--num-processes", str(jobs),
                "--timeout-multiplier", str(PATIENCE)]
