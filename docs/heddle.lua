@@ -69,7 +69,7 @@ local names = {
 	reason = { [0] = "none", "bound", "idles", "late", "lost-base", "void", "hold", "lease", "cancelled", "left",
 		"not-finite", "refused", "no-memory", "duplicate", "not-modified", "epoch", "closed", "no-server", "timeout",
 		"unknown-key", "version-mismatch", "expired", "preempted",
-		"rank-held" },
+		"rank-held", "device" },
 	outcome = { [0] = "pending", "applied", "dropped", "failed" },
 	verb = { [0] = "none", "set", "pause", "resume", "drain", "undrain", "evict", "elastic", "clear" },
 	role = { [0] = "none", "controller", "server", "worker", "shell", "aggregator", "replica", "switch",

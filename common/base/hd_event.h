@@ -34,7 +34,8 @@
 	R(VERSION_MISMATCH, "version-mismatch")                                                    \
 	R(EXPIRED, "expired") /* a credit that was not spent in time, or was taken back */         \
 	R(PREEMPTED, "preempted") /* its worker is preempted before it could be applied */         \
-	R(RANK_HELD, "rank-held") /* a living process on another host has this rank: ask again */
+	R(RANK_HELD, "rank-held") /* a living process on another host has this rank: ask again */  \
+	R(DEVICE, "device") /* the worker's GPU failed */
 
 enum hd_reason {
 #define HD_REASON_ENUM(name, text) HD_REASON_##name,

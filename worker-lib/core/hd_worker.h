@@ -141,8 +141,20 @@ int hd_worker_create(const struct hd_worker_config *config, struct hd_worker **w
 void hd_worker_destroy(struct hd_worker *worker);
 extern const struct hd_core_ops hd_worker_ops;
 
+/* An update whose values lie where the processor does not look, on a device: what is known of it, and who makes its
+ * bytes. The core calls it back while it takes up a grant. */
+struct hd_packer {
+	double norm; /* L2, of values that are finite unless the job allows others */
+	float peak; /* the largest absolute value */
+	/* Writes the values times weight, as the dtype of the push, into memory that stays until released(), or until it is
+	 * called again. 0; -EDOM (one does not fit, or is NaN or Inf and the job does not allow it), -ENOMEM, -EIO. */
+	int (*pack)(void *user, float weight, int16_t exponent, const void **payload);
+};
+
 struct hd_push_args {
 	const float *data; /* only read; must stay unchanged until released() */
+	const struct hd_packer *
+		packer; /* in place of data; NULL: none. Dense updates only; read during the call */
 	uint64_t values; /* the whole model's; of a sparse one those of its runs */
 	/* Sparse (dtype HD_DTYPE_SPARSE32): which values data are, ascending; must stay as long as data. */
 	const struct hd_run *runs;
@@ -174,6 +186,7 @@ struct hd_pull_args {
 	hd_version have; /* with conditional: deliver only something newer */
 	bool conditional;
 	uint8_t dtype; /* in which it travels: HD_DTYPE_FP32, FP16 or BF16; data are fp32 */
+	bool raw; /* data are as they travel */
 	void *user;
 };
 

@@ -75,7 +75,7 @@ int hd_worker_push(
 	if (!(args->weight >= 0) || isinf(args->weight)
 	    || (args->weight > 0 && worker->spec.sync != HD_SYNC_FEDERATED))
 		return -EINVAL;
-	norm = sqrt(hd_norm2_f32(args->data, args->values));
+	norm = worker_norm(args);
 	if ((!worker->spec.allow_not_finite || args->dtype == HD_DTYPE_FIXED32)
 	    && !worker_is_finite(args, norm))
 		return -EDOM;
@@ -83,6 +83,7 @@ int hd_worker_push(
 	if (rc < 0)
 		return rc;
 	ticket->data = args->data;
+	ticket->pack = args->packer ? args->packer->pack : NULL;
 	ticket->values = args->values;
 	ticket->runs = args->runs;
 	ticket->run_count = args->run_count;
@@ -127,6 +128,7 @@ int hd_worker_pull(
 	ticket->pub.bytes = args->values * hd_dtype_bytes(args->dtype);
 	ticket->have = args->have;
 	ticket->conditional = args->conditional;
+	ticket->raw = args->raw;
 	worker->stats.pulled++;
 	*round = ticket->pub.round;
 	worker_emit_ticket(worker, &ctx, ticket, event);

@@ -67,7 +67,7 @@ static int copy_begin(
 			.version = ticket->pub.base,
 			.token = grant->token,
 		},
-		.data = ticket->payload ? ticket->payload : ticket->data,
+		.data = worker_bytes(ticket),
 		.bytes = ticket->pub.bytes,
 		.chunk_bytes = worker->config.chunk_bytes,
 		.cc_weight = grant->cc_weight >= 1.0f ? grant->cc_weight : 1.0f,

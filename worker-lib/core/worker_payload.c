@@ -15,6 +15,8 @@ int worker_payload_bytes(
 	uint64_t values = hd_jobspec_values(&worker->spec), sum;
 	uint32_t chunk_bytes = worker->config.chunk_bytes;
 
+	if (args->packer && args->dtype == HD_DTYPE_SPARSE32)
+		return -EINVAL;
 	if (args->dtype != HD_DTYPE_SPARSE32) {
 		*bytes = values * hd_dtype_bytes(args->dtype);
 		return hd_dtype_is_dense(args->dtype) && args->values == values && !args->runs ?
@@ -29,8 +31,18 @@ int worker_payload_bytes(
 	return *bytes <= worker->model_bytes ? 0 : -E2BIG;
 }
 
+const void *worker_bytes(const struct worker_ticket *ticket) {
+	if (ticket->pack)
+		return ticket->packed;
+	return ticket->payload ? ticket->payload : ticket->data;
+}
+
+double worker_norm(const struct hd_push_args *args) {
+	return args->packer ? args->packer->norm : sqrt(hd_norm2_f32(args->data, args->values));
+}
+
 float worker_peak(const struct hd_push_args *args) {
-	return hd_peak_f32(args->data, args->values);
+	return args->packer ? args->packer->peak : hd_peak_f32(args->data, args->values);
 }
 
 int16_t worker_exponent(const struct worker_ticket *ticket, float weight) {
@@ -44,7 +56,7 @@ int16_t worker_exponent(const struct worker_ticket *ticket, float weight) {
 bool worker_is_finite(const struct hd_push_args *args, double norm) {
 	if (!isfinite(norm))
 		return false;
-	return !hd_dtype_is_half(args->dtype)
+	return args->packer || !hd_dtype_is_half(args->dtype)
 		|| hd_find_not_finite_as(args->dtype, args->data, args->values) == args->values;
 }
 
@@ -60,12 +72,34 @@ make_half(const struct hd_worker *worker, const struct worker_ticket *ticket, fl
 		0;
 }
 
+static bool fits_wire(int16_t exponent) {
+	return exponent >= HD_FIXED_EXPONENT_MIN && exponent <= HD_FIXED_EXPONENT_MAX;
+}
+
 static int make_fixed(const struct worker_ticket *ticket, float weight, int16_t exponent) {
-	if (exponent < HD_FIXED_EXPONENT_MIN || exponent > HD_FIXED_EXPONENT_MAX)
+	if (!fits_wire(exponent))
 		return -EDOM;
 	return hd_fixed_from_f32(ticket->payload, ticket->data, ticket->values, weight, exponent) ?
 		-EDOM :
 		0;
+}
+
+static void made(struct worker_ticket *ticket, float weight, int16_t exponent) {
+	ticket->weight = weight;
+	ticket->exponent = 0;
+	if (ticket->dtype == HD_DTYPE_FIXED32)
+		ticket->exponent = exponent;
+}
+
+static int make_packed(struct worker_ticket *ticket, float weight, int16_t exponent) {
+	int rc = -EDOM;
+
+	ticket->recast = ticket->dtype == HD_DTYPE_FIXED32 && ticket->packed;
+	if (ticket->dtype != HD_DTYPE_FIXED32 || fits_wire(exponent))
+		rc = ticket->pack(ticket->pub.user, weight, exponent, &ticket->packed);
+	if (rc == 0)
+		made(ticket, weight, exponent);
+	return rc;
 }
 
 int worker_make_payload(
@@ -81,6 +115,8 @@ int worker_make_payload(
 	    && (ticket->dtype != HD_DTYPE_FIXED32 || ticket->exponent == exponent))
 		return 0;
 	worker_copy_end(ticket); /* it reads what is about to change */
+	if (ticket->pack)
+		return make_packed(ticket, weight, exponent);
 	ticket->recast = ticket->dtype == HD_DTYPE_FIXED32 && ticket->payload;
 	if (as_it_is) {
 		free(ticket->payload);
@@ -105,11 +141,7 @@ int worker_make_payload(
 		rc = make_fixed(ticket, weight, exponent);
 	else if (!as_it_is)
 		hd_scale_f32(ticket->payload, ticket->data, ticket->values, weight);
-	if (rc == 0) {
-		ticket->weight = weight;
-		ticket->exponent = 0;
-		if (ticket->dtype == HD_DTYPE_FIXED32)
-			ticket->exponent = exponent;
-	}
+	if (rc == 0)
+		made(ticket, weight, exponent);
 	return rc;
 }

@@ -120,6 +120,8 @@ static void end_pull(
 static void *landing(const struct worker_ticket *ticket) {
 	uint64_t bytes = ticket->values * sizeof(float);
 
+	if (ticket->raw)
+		return ticket->into;
 	return (uint8_t *)ticket->into + (bytes - ticket->pub.bytes);
 }
 
@@ -239,7 +241,7 @@ static void delivered(
 		ticket->token,
 		say_sack(worker, ctx, ticket)
 	);
-	if (hd_dtype_is_half(ticket->dtype))
+	if (hd_dtype_is_half(ticket->dtype) && !ticket->raw)
 		widen(ticket);
 	worker_time_end(worker, ctx, ticket);
 	end_pull(worker, ctx, ticket, HD_TICKET_APPLIED, HD_REASON_NONE);

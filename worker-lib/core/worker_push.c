@@ -27,7 +27,7 @@ static int begin_send(
 			.total = ticket->credited ? (uint32_t)ticket->pub.bytes : 0,
 			.token = grant->token,
 		},
-		.data = ticket->payload ? ticket->payload : ticket->data,
+		.data = worker_bytes(ticket),
 		.bytes = ticket->pub.bytes,
 		.chunk_bytes = worker->config.chunk_bytes,
 		.cc_weight = grant->cc_weight >= 1.0f ? grant->cc_weight : 1.0f,

@@ -27,6 +27,10 @@ int worker_make_payload(
 	float weight,
 	int16_t exponent
 );
+/* What is sent: once worker_make_payload() has succeeded. */
+const void *worker_bytes(const struct worker_ticket *ticket);
+/* L2. */
+double worker_norm(const struct hd_push_args *args);
 /* The largest absolute value. */
 float worker_peak(const struct hd_push_args *args);
 /* Of fixed point that nobody else adds to; 0 of other types. */

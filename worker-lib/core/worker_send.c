@@ -20,6 +20,8 @@ static struct worker_ticket *find_send(const struct hd_worker *worker, uint64_t 
 static enum hd_reason reason_of(int code) {
 	if (code == -EDOM)
 		return HD_REASON_NOT_FINITE;
+	if (code == -EIO)
+		return HD_REASON_DEVICE;
 	return code == -ENOMEM ? HD_REASON_NO_MEMORY : HD_REASON_REFUSED;
 }
 

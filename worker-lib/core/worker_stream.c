@@ -19,6 +19,8 @@
 #include "worker_push.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define POLL_BUDGET 256 /* packets of one push in one call */
 #define RATE_SPARE 1.25 /* so many times the granted rate may be tried */
@@ -43,10 +45,22 @@ static bool is_possible(
 	const struct hd_msg_grant *grant,
 	const struct worker_ticket *ticket
 ) {
-	return ticket->dtype == HD_DTYPE_FIXED32 && ticket->payload && grant->count > 0
+	return ticket->dtype == HD_DTYPE_FIXED32 && grant->count > 0
 		&& grant->count <= worker->config.chunk_bytes / sizeof(uint32_t)
 		&& grant->receivers > 0 && grant->receivers <= HD_SWITCH_RECEIVERS_MAX
 		&& grant->peer_ipv4 != 0 && grant->peer_port != 0;
+}
+
+/* What goes on for the replica outlives what the packer made. */
+static int keep_packed(struct worker_ticket *ticket) {
+	if (!ticket->pack || ticket->packed == ticket->payload)
+		return 0;
+	free(ticket->payload);
+	ticket->payload = malloc(ticket->pub.bytes);
+	if (!ticket->payload)
+		return -ENOMEM;
+	ticket->packed = memcpy(ticket->payload, ticket->packed, ticket->pub.bytes);
+	return 0;
 }
 
 int worker_stream_begin(
@@ -74,13 +88,16 @@ int worker_stream_begin(
 		.result_token = grant->result_token,
 		.rate_bps = link_rate(&segments, grant->count ? grant->count : 1),
 		.values = ticket->values,
-		.lanes = ticket->payload,
 		.receivers = grant->receivers,
 	};
 	int rc;
 
 	if (!is_possible(worker, grant, ticket))
 		return -EINVAL;
+	rc = keep_packed(ticket);
+	if (rc < 0)
+		return rc;
+	config.lanes = worker_bytes(ticket);
 	ticket->way = worker_way_plain(worker, ctx, config.peer);
 	if (!ticket->way)
 		return -EMFILE;

@@ -33,6 +33,8 @@ struct worker_ticket {
 	const struct hd_run *runs; /* sparse: which values data are */
 	size_t run_count;
 	void *payload; /* data times weight in that type; NULL: data itself is what is sent */
+	int (*pack)(void *user, float weight, int16_t exponent, const void **payload); /* hd_packer's; NULL: none */
+	const void *packed; /* what it made last */
 	float weight; /* of the first grant; 0 = none yet */
 	int16_t exponent; /* that fixed point was made with */
 	bool recast; /* fixed point was made anew: what was applied may have been the former */
@@ -51,6 +53,7 @@ struct worker_ticket {
 	float *into;
 	hd_version have;
 	bool conditional;
+	bool raw; /* into: as it travels */
 	struct hd_recv *recv;
 	struct hd_seal seal; /* of what comes */
 };
