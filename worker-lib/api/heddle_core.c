@@ -96,8 +96,11 @@ static int in_tick(struct heddle *fabric, const struct heddle_turn *turn) {
 
 static void core_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	const struct heddle_turn turn = {.now = now, .sink = sink};
+	const struct heddle *fabric = core;
 
 	(void)heddle_enter(core, in_tick, &turn);
+	if (fabric->far_at <= now && fabric->core == HEDDLE_CORE_ALIVE)
+		heddle_on_woken(core, now, sink);
 }
 
 static int in_deadline(struct heddle *fabric, const struct heddle_turn *turn) {
@@ -109,7 +112,9 @@ static int in_deadline(struct heddle *fabric, const struct heddle_turn *turn) {
 static hd_ns core_deadline(const void *core) {
 	struct heddle *fabric = (struct heddle *)core;
 
-	return heddle_enter(fabric, in_deadline, NULL) == 0 ? fabric->deadline : 0;
+	if (heddle_enter(fabric, in_deadline, NULL) < 0)
+		return 0;
+	return hd_ns_min(fabric->deadline, fabric->far_at);
 }
 
 const struct hd_core_ops heddle_core_ops = {

@@ -163,6 +163,8 @@ static int check_push(
 	if (!filter || !ticket)
 		return heddle_fail(-EINVAL, "filter or ticket: NULL");
 	rc = heddle_check_push_options(options);
+	if (rc == 0 && options)
+		rc = heddle_check_host(options->memory, options->stream);
 	if (rc < 0)
 		return rc;
 	if (filter->core.values != fabric->values)

@@ -332,6 +332,7 @@ int heddle_open(
 	fabric->sent_norm = fabric->held_norm = -1;
 	fabric->references = 1;
 	TAILQ_INIT(&fabric->tickets);
+	heddle_far_init(fabric);
 	rc = init_lock(fabric);
 	if (rc < 0) {
 		free(fabric);

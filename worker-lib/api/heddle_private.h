@@ -18,6 +18,7 @@
 #include "hd_worker.h"
 #include "hd_worker_times.h"
 #include "heddle.h"
+#include "heddle_far.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -54,6 +55,7 @@ struct heddle_ticket {
 	uint64_t values; /* of data */
 	float *into; /* pull */
 	uint8_t dtype; /* push: in which it travels */
+	struct heddle_far *far; /* data or into are on a device; NULL: on the host */
 	uint64_t have;
 	bool conditional;
 	float weight; /* push of a federated job */
@@ -111,6 +113,9 @@ struct heddle {
 	hd_ns deadline; /* the same: what the core said last */
 	hd_ns flush_at; // lock: no pushes after it; HD_NEVER: no notice
 	bool sent_away; // lock: the notice is the job's: nothing is to be begun any more
+	hd_ns far_at; /* the progress thread's: when to look at devices; HD_NEVER: nothing is on one */
+	struct heddle_far_list spare_far; // lock
+	unsigned spare_far_count; // lock
 	void *spare; // lock: the last copy that was given back: its pages are there already
 	size_t spare_bytes; // lock
 	char refusal[HD_TEXT_BYTES_MAX + 1], trouble[HD_TEXT_BYTES_MAX + 1]; // lock
@@ -149,16 +154,25 @@ void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason);
 /* Has heddle_fd() readable. */
 void heddle_count_end(struct heddle *fabric);
 void heddle_ticket_let_go(struct heddle_ticket *ticket);
+/* The core does not know it, or not any more. What a device may still read is let go of in its turn. */
+void heddle_ticket_withdraw(struct heddle_ticket *ticket);
 /* The caller has taken what it wants of the copy. */
 void heddle_ticket_taken(struct heddle_ticket *ticket);
 void heddle_ticket_unref(struct heddle_ticket *ticket);
 /* Without the lock: a ticket with references, and into the queue with it (or it is freed). */
 struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction);
+/* One that was never queued. */
+void heddle_ticket_discard(struct heddle *fabric, struct heddle_ticket *ticket);
 int heddle_ticket_finite(const struct heddle *fabric, const struct heddle_ticket *ticket);
 int heddle_ticket_enqueue(struct heddle *fabric, struct heddle_ticket *ticket);
 /* Without the lock: room for the ticket's copy. -ENOMEM. */
 int heddle_ticket_copy(struct heddle *fabric, struct heddle_ticket *ticket, size_t bytes);
+/* -EINVAL. Whether there is such a device the pointers tell. */
 int heddle_check_memory(enum heddle_memory memory, const void *stream);
+/* The same where only the host's memory is taken. -ENOTSUP. */
+int heddle_check_host(enum heddle_memory memory, const void *stream);
+/* -EDOM: which value it is, by the tensor that it is in, and what it is. */
+int heddle_say_not_finite(const struct heddle *fabric, uint64_t index, const char *what);
 int heddle_check_payload(enum heddle_payload payload);
 /* Drops one reference and unlocks; frees when it was the last. */
 void heddle_unlock_unref(struct heddle *fabric, unsigned references);

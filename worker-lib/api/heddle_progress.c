@@ -29,7 +29,8 @@ static_assert((int)HD_TICKET_HELD == (int)HEDDLE_HELD, "states are the core's");
 static_assert(
 	(int)HD_REASON_VERSION_MISMATCH == (int)HEDDLE_REASON_VERSION_MISMATCH
 		&& (int)HD_REASON_NOT_MODIFIED == (int)HEDDLE_REASON_NOT_MODIFIED
-		&& (int)HD_REASON_PREEMPTED == (int)HEDDLE_REASON_PREEMPTED,
+		&& (int)HD_REASON_PREEMPTED == (int)HEDDLE_REASON_PREEMPTED
+		&& (int)HD_REASON_DEVICE == (int)HEDDLE_REASON_DEVICE,
 	"reasons are the core's"
 );
 
@@ -86,6 +87,19 @@ static bool ticket_gone(struct heddle *fabric) {
 	return fabric->commands.count > 0;
 }
 
+/* The core has what goes to a device: the ticket ends when it is there. */
+static bool lands(struct heddle_ticket *ticket, const struct hd_ticket *word) {
+	if (!ticket->far || !ticket->far->to || ticket->far->abandoned
+	    || word->state != HD_TICKET_APPLIED)
+		return false;
+	if (heddle_far_land(ticket) == 0)
+		return true;
+	heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_DEVICE);
+	if (word->direction == HD_PULL)
+		heddle_ticket_let_go(ticket);
+	return true;
+}
+
 static void on_ticket(void *owner, const struct hd_ticket *word) {
 	struct heddle *fabric = owner;
 	struct heddle_ticket *ticket = word->user;
@@ -102,7 +116,9 @@ static void on_ticket(void *owner, const struct hd_ticket *word) {
 	fabric->stats = *hd_worker_stats(fabric->worker);
 	if (word->direction <= HD_PULL)
 		fabric->times[word->direction] = *hd_worker_times(fabric->worker, word->direction);
-	if (word->state >= HD_TICKET_APPLIED) {
+	if (lands(ticket, word)) {
+		fabric->far_at = 0;
+	} else if (word->state >= HD_TICKET_APPLIED) {
 		heddle_ticket_end(
 			ticket, (enum heddle_state)word->state, (enum heddle_reason)word->reason
 		);
@@ -121,10 +137,14 @@ static void on_ticket(void *owner, const struct hd_ticket *word) {
 
 static void on_released(void *owner, uint32_t round, void *user) {
 	struct heddle *fabric = owner;
+	struct heddle_ticket *ticket = user;
 	bool more;
 
 	pthread_mutex_lock(&fabric->lock);
-	heddle_ticket_let_go(user);
+	if (ticket->far && ticket->far->landing)
+		ticket->far->released = true;
+	else
+		heddle_ticket_let_go(ticket);
 	more = ticket_gone(fabric);
 	pthread_mutex_unlock(&fabric->lock);
 	if (more)
@@ -179,6 +199,20 @@ static void ring_pop(struct heddle_ticket_ring *ring) {
 	ring->count--;
 }
 
+static int
+look_far(struct heddle *fabric, const struct heddle_ticket *ticket, struct hd_packer *packer) {
+	uint64_t at;
+	int rc = heddle_far_look(ticket, packer, &at);
+
+	if (rc < 0) {
+		rc = heddle_say_not_finite(
+			fabric, at, "NaN, Inf, or beyond the payload type's range"
+		);
+		say(fabric, HEDDLE_LOG_ERROR, heddle_last_error());
+	}
+	return rc;
+}
+
 static int in_begin(struct heddle *fabric, const struct heddle_turn *turn) {
 	struct heddle_ticket *ticket = turn->ticket;
 	struct hd_push_args push = {
@@ -193,12 +227,14 @@ static int in_begin(struct heddle *fabric, const struct heddle_turn *turn) {
 	};
 	struct hd_pull_args pull = {
 		.data = ticket->into,
+		.raw = ticket->far != NULL,
 		.values = fabric->values,
 		.have = ticket->have,
 		.conditional = ticket->conditional,
 		.dtype = ticket->dtype,
 		.user = ticket,
 	};
+	struct hd_packer packer;
 	int rc;
 
 	if (ticket->work.round != 0) {
@@ -209,6 +245,12 @@ static int in_begin(struct heddle *fabric, const struct heddle_turn *turn) {
 	}
 	if (ticket->reduce)
 		return heddle_reduce_begin(fabric, turn);
+	if (ticket->far && !ticket->far->to) {
+		rc = look_far(fabric, ticket, &packer);
+		if (rc < 0)
+			return rc;
+		push.packer = &packer;
+	}
 	if (ticket->into)
 		return hd_worker_pull(fabric->worker, turn->now, &pull, turn->sink, &ticket->round);
 	return hd_worker_push(fabric->worker, turn->now, &push, turn->sink, &ticket->round);
@@ -219,9 +261,30 @@ static enum heddle_reason reason_of(const struct heddle *fabric, int code) {
 		return HEDDLE_REASON_NOT_FINITE;
 	if (code == -ENOMEM)
 		return HEDDLE_REASON_NO_MEMORY;
+	if (code == -EIO)
+		return HEDDLE_REASON_DEVICE;
 	if (fabric->notice_taken)
 		return HEDDLE_REASON_PREEMPTED;
 	return fabric->refused ? HEDDLE_REASON_REFUSED : HEDDLE_REASON_CLOSED;
+}
+
+/* The caller's stream has come so far. Of what was withdrawn meanwhile, or whose device failed, nothing is left. */
+static bool is_ready(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now) {
+	int rc = heddle_far_ready(ticket);
+
+	if (rc == 0) {
+		fabric->far_at = hd_ns_min(fabric->far_at, heddle_far_next(ticket->far, now));
+		return false;
+	}
+	if (rc < 0 && !ticket->ended) {
+		heddle_far_log(fabric);
+		heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_DEVICE);
+	}
+	if (ticket->ended && !ticket->let_go) {
+		(void)ticket_gone(fabric);
+		heddle_ticket_let_go(ticket);
+	}
+	return true;
 }
 
 /* The lock is held, but not over the core. False: the core takes no more now. */
@@ -230,6 +293,8 @@ run_command(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, stru
 	const struct heddle_turn turn = {.now = now, .sink = sink, .ticket = ticket};
 	int rc;
 
+	if (ticket->far && !is_ready(fabric, ticket, now))
+		return false;
 	if (!ticket->ended) {
 		ticket->in_core = true;
 		pthread_mutex_unlock(&fabric->lock);
@@ -283,9 +348,7 @@ static void run_cancels(struct heddle *fabric, hd_ns now, struct hd_sink *sink) 
 			pthread_mutex_lock(&fabric->lock);
 		} else if (!ticket->ended) {
 			/* The core had no room for it after all. */
-			heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_CANCELLED);
-			heddle_ticket_let_go(ticket);
-			pthread_cond_broadcast(&fabric->changed);
+			heddle_ticket_withdraw(ticket);
 		}
 		heddle_ticket_unref(ticket);
 	}
@@ -294,6 +357,39 @@ static void run_cancels(struct heddle *fabric, hd_ns now, struct hd_sink *sink) 
 static int in_leave(struct heddle *fabric, const struct heddle_turn *turn) {
 	(void)hd_worker_leave(fabric->worker, turn->now, turn->sink);
 	return 0;
+}
+
+/* When to look again, or HD_NEVER. */
+static hd_ns end_landed(struct heddle *fabric, hd_ns now) {
+	struct heddle_ticket *ticket, *next;
+	hd_ns at = HD_NEVER;
+
+	for (ticket = TAILQ_FIRST(&fabric->tickets); ticket; ticket = next) {
+		struct heddle_far *far = ticket->far;
+		int rc;
+
+		next = TAILQ_NEXT(ticket, link);
+		if (!far || !far->landing)
+			continue;
+		rc = far->device->ops->done(far->device, far->event);
+		if (rc == 0) {
+			at = hd_ns_min(at, heddle_far_next(far, now));
+			continue;
+		}
+		far->landing = false;
+		if (rc < 0)
+			heddle_far_log(fabric);
+		if (!ticket->ended)
+			heddle_ticket_end(
+				ticket,
+				rc < 0 ? HEDDLE_FAILED : HEDDLE_APPLIED,
+				rc < 0 ? HEDDLE_REASON_DEVICE : HEDDLE_REASON_NONE
+			);
+		if (!ticket->reduce || far->released)
+			heddle_ticket_let_go(ticket);
+		pthread_cond_broadcast(&fabric->changed);
+	}
+	return at;
 }
 
 void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
@@ -305,6 +401,7 @@ void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	heddle_take_notice(fabric, now, sink);
 	heddle_take_report(fabric, now);
 	pthread_mutex_lock(&fabric->lock);
+	fabric->far_at = end_landed(fabric, now);
 	do {
 		run_cancels(fabric, now, sink);
 		ticket = ring_head(&fabric->commands);

@@ -18,6 +18,7 @@ struct update {
 	uint8_t dtype;
 	bool borrow;
 	float scale;
+	const struct heddle_push_options *far; /* data are on a device; NULL: on the host */
 };
 
 /* The caller's, as far as he knows them; the others are 0. */
@@ -78,7 +79,7 @@ static int check_options(
 }
 
 /* Runs and data in one piece, unless they are borrowed and sent as they are. */
-static bool take(struct heddle *fabric, struct heddle_ticket *ticket, const struct update *update) {
+static int take(struct heddle *fabric, struct heddle_ticket *ticket, const struct update *update) {
 	size_t runs = update->run_count * sizeof(struct hd_run);
 	size_t data = update->values * sizeof(float);
 	bool scaled = update->scale < 1.0f || update->scale > 1.0f;
@@ -90,9 +91,9 @@ static bool take(struct heddle *fabric, struct heddle_ticket *ticket, const stru
 	ticket->values = update->values;
 	ticket->dtype = update->dtype;
 	if (update->borrow && !scaled)
-		return true;
+		return heddle_ticket_finite(fabric, ticket);
 	if (heddle_ticket_copy(fabric, ticket, runs + data) < 0)
-		return false;
+		return heddle_fail(-ENOMEM, "no memory");
 	if (update->runs)
 		ticket->runs = memcpy(ticket->copy, update->runs, runs);
 	copy = (float *)(void *)((char *)ticket->copy + runs);
@@ -101,7 +102,15 @@ static bool take(struct heddle *fabric, struct heddle_ticket *ticket, const stru
 	else
 		memcpy(copy, update->data, data);
 	ticket->data = copy;
-	return true;
+	return heddle_ticket_finite(fabric, ticket);
+}
+
+/* Whether it is finite is known when the device has looked. */
+static int
+take_far(struct heddle *fabric, struct heddle_ticket *ticket, const struct update *update) {
+	ticket->values = update->values;
+	ticket->dtype = update->dtype;
+	return heddle_far_push(fabric, ticket, update->data, update->far);
 }
 
 static void take_options(struct update *update, const struct heddle_push_options *given) {
@@ -120,14 +129,11 @@ push(struct heddle *fabric, const struct update *update, uint64_t base, struct h
 	if (rc < 0)
 		return rc;
 	ticket = heddle_ticket_new(fabric, 0);
-	if (!ticket || !take(fabric, ticket, update)) {
-		free(ticket);
+	if (!ticket)
 		return heddle_fail(-ENOMEM, "no memory");
-	}
-	rc = heddle_ticket_finite(fabric, ticket);
+	rc = update->far ? take_far(fabric, ticket, update) : take(fabric, ticket, update);
 	if (rc < 0) {
-		free(ticket->copy);
-		free(ticket);
+		heddle_ticket_discard(fabric, ticket);
 		return rc;
 	}
 	ticket->status.bytes = fabric->values * hd_dtype_bytes(update->dtype);
@@ -161,6 +167,8 @@ int heddle_push(
 	update.values = fabric->values;
 	update.dtype = (uint8_t)given.payload;
 	take_options(&update, &given);
+	if (given.memory == HEDDLE_MEMORY_CUDA)
+		update.far = &given;
 	return push(fabric, &update, base, out);
 }
 
@@ -201,6 +209,9 @@ int heddle_push_sparse(
 		return rc;
 	if (given.payload != HEDDLE_PAYLOAD_FP32)
 		return heddle_fail(-EINVAL, "payload: sparse updates are fp32");
+	rc = heddle_check_host(given.memory, given.stream);
+	if (rc < 0)
+		return rc;
 	update.runs = (const struct hd_run *)(const void *)sparse->runs;
 	update.run_count = sparse->run_count;
 	update.data = sparse->data;
@@ -241,6 +252,13 @@ int heddle_pull_start(
 	ticket->into = data;
 	ticket->have = given.have;
 	ticket->conditional = given.conditional != 0;
+	ticket->values = fabric->values;
+	if (given.memory == HEDDLE_MEMORY_CUDA)
+		rc = heddle_far_pull(fabric, ticket, data, given.stream);
+	if (rc < 0) {
+		heddle_ticket_discard(fabric, ticket);
+		return rc;
+	}
 	rc = heddle_ticket_enqueue(fabric, ticket);
 	if (rc == 0)
 		*out = ticket;

@@ -38,7 +38,23 @@ static int check_options(
 	return rc < 0 ? rc : heddle_check_payload(given->payload);
 }
 
-/* out: NULL: into the copy, behind the values of `in`, and it stays until heddle_ticket_taken(). */
+/* in: NULL: out's values; the sum goes behind the copy of them, which stays until heddle_ticket_taken(). */
+static int
+take(struct heddle *fabric, struct heddle_ticket *ticket, const float *in, float *out, bool borrow
+) {
+	const uint64_t count = ticket->values;
+	const size_t copied = borrow && in && in != out ? 0 : in ? count : 2 * count;
+
+	if (copied > 0 && heddle_ticket_copy(fabric, ticket, copied * sizeof(float)) < 0)
+		return heddle_fail(-ENOMEM, "no memory");
+	ticket->data
+		= ticket->copy ? memcpy(ticket->copy, in ? in : out, count * sizeof(float)) : in;
+	ticket->keeps = !in;
+	ticket->into = in ? out : (float *)ticket->copy + count;
+	return 0;
+}
+
+/* in: NULL: in place, apart from the caller's memory until it has ended. */
 static int
 start(struct heddle *fabric,
       const float *in,
@@ -48,7 +64,6 @@ start(struct heddle *fabric,
       struct heddle_ticket **ticket_out) {
 	struct heddle_allreduce_options given;
 	struct heddle_ticket *ticket;
-	size_t copied;
 	int rc = heddle_check(fabric);
 
 	if (rc != 0)
@@ -65,21 +80,21 @@ start(struct heddle *fabric,
 	if (hd_worker_is_direct(fabric->worker))
 		return heddle_fail(-EDESTADDRREQ, "controller: all-reduces need one");
 	ticket = heddle_ticket_new(fabric, HD_REDUCE);
-	copied = given.borrow && out && in != out ? 0 : out ? count : 2 * count;
-	if (!ticket
-	    || (copied > 0 && heddle_ticket_copy(fabric, ticket, copied * sizeof(float)) < 0)) {
-		free(ticket);
+	if (!ticket)
 		return heddle_fail(-ENOMEM, "no memory");
-	}
 	ticket->reduce = true;
 	ticket->average = given.operation == HEDDLE_REDUCE_AVERAGE;
 	ticket->order = given.ranked ? HD_GROUP_RANKED : HD_GROUP_ARRIVAL;
 	ticket->dtype = (uint8_t)given.payload;
 	ticket->values = count;
 	ticket->status.bytes = count * hd_dtype_bytes(ticket->dtype);
-	ticket->data = ticket->copy ? memcpy(ticket->copy, in, count * sizeof(float)) : in;
-	ticket->keeps = !out;
-	ticket->into = out ? out : (float *)ticket->copy + count;
+	rc = given.memory == HEDDLE_MEMORY_CUDA ?
+		heddle_far_reduce(fabric, ticket, in ? in : out, out, given.stream) :
+		take(fabric, ticket, in, out, given.borrow != 0);
+	if (rc < 0) {
+		heddle_ticket_discard(fabric, ticket);
+		return rc;
+	}
 	rc = heddle_ticket_enqueue(fabric, ticket);
 	if (rc == 0)
 		*ticket_out = ticket;
@@ -105,6 +120,19 @@ static void taken(struct heddle_ticket *ticket) {
 	pthread_mutex_unlock(&ticket->fabric->lock);
 }
 
+/* The caller's memory on a device is his again. */
+static void abandon(struct heddle_ticket *ticket) {
+	bool landing;
+
+	pthread_mutex_lock(&ticket->fabric->lock);
+	landing = ticket->far && ticket->far->landing;
+	if (ticket->far)
+		ticket->far->abandoned = true;
+	pthread_mutex_unlock(&ticket->fabric->lock);
+	if (landing)
+		(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, -1, NULL);
+}
+
 /* One that has begun goes on without its caller, as others count on it. Where the caller may give up, the sum is made
  * in memory of the library's for that reason. */
 int heddle_allreduce(
@@ -125,19 +153,20 @@ int heddle_allreduce(
 	rc = heddle_check_status(status);
 	if (rc < 0)
 		return rc;
-	rc = start(fabric, data, apart ? NULL : data, count, options, &ticket);
+	rc = start(fabric, apart ? NULL : data, data, count, options, &ticket);
 	if (rc != 0)
 		return rc;
 	rc = heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, timeout_ms, &own);
 	if (rc == -ETIMEDOUT) {
 		(void)heddle_ticket_cancel(ticket);
+		abandon(ticket);
 		rc = heddle_fail(rc, "all-reduce: %s", heddle_strerror(rc));
 	} else if (rc == 0 && own.state != HEDDLE_APPLIED) {
 		rc = heddle_fail(-EIO, "all-reduce: %s", heddle_reason_name(own.reason));
-	} else if (rc == 0 && apart) {
+	} else if (rc == 0 && apart && ticket->copy) {
 		memcpy(data, ticket->into, count * sizeof(float));
 	}
-	if (apart)
+	if (ticket->keeps)
 		taken(ticket);
 	if (status)
 		(void)heddle_ticket_test(ticket, status);

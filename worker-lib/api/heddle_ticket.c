@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,8 +82,17 @@ void heddle_ticket_let_go(struct heddle_ticket *ticket) {
 	ticket->status.released = 1;
 	if (!ticket->keeps)
 		give_back(ticket);
+	if (ticket->far)
+		heddle_far_give_back(ticket->fabric, ticket);
 	TAILQ_REMOVE(&ticket->fabric->tickets, ticket, link);
 	heddle_ticket_unref(ticket);
+}
+
+void heddle_ticket_withdraw(struct heddle_ticket *ticket) {
+	heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_CANCELLED);
+	if (!ticket->far)
+		heddle_ticket_let_go(ticket);
+	pthread_cond_broadcast(&ticket->fabric->changed);
 }
 
 void heddle_ticket_taken(struct heddle_ticket *ticket) {
@@ -101,6 +111,7 @@ void heddle_unlock_unref(struct heddle *fabric, unsigned references) {
 		return;
 	pthread_cond_destroy(&fabric->changed);
 	pthread_mutex_destroy(&fabric->lock);
+	heddle_far_free_spares(fabric);
 	free(fabric->spare);
 	free(fabric);
 }
@@ -108,13 +119,20 @@ void heddle_unlock_unref(struct heddle *fabric, unsigned references) {
 /* --- beginning ------------------------------------------------------------------------------ */
 
 int heddle_check_memory(enum heddle_memory memory, const void *stream) {
-	if (memory == HEDDLE_MEMORY_CUDA)
-		return heddle_fail(-ENOTSUP, "memory: this build has no CUDA");
-	if (memory != HEDDLE_MEMORY_HOST)
+	if (memory != HEDDLE_MEMORY_HOST && memory != HEDDLE_MEMORY_CUDA)
 		return heddle_fail(-EINVAL, "memory: kind %d is unknown", (int)memory);
-	if (stream)
+	if (stream && memory == HEDDLE_MEMORY_HOST)
 		return heddle_fail(-EINVAL, "stream: host memory has none");
 	return 0;
+}
+
+int heddle_check_host(enum heddle_memory memory, const void *stream) {
+	if (memory == HEDDLE_MEMORY_CUDA)
+		return heddle_fail(
+			-ENOTSUP,
+			"memory: CUDA is for heddle_push(), heddle_pull() and heddle_allreduce()"
+		);
+	return heddle_check_memory(memory, stream);
 }
 
 int heddle_check_payload(enum heddle_payload payload) {
@@ -124,8 +142,7 @@ int heddle_check_payload(enum heddle_payload payload) {
 	return heddle_fail(-EINVAL, "payload: type %d is unknown", (int)payload);
 }
 
-/* Which value is NaN or Inf, by the tensor that it is in. */
-static int say_not_finite(const struct heddle *fabric, uint64_t index, float value) {
+int heddle_say_not_finite(const struct heddle *fabric, uint64_t index, const char *what) {
 	const struct hd_jobspec *job = &fabric->spec->job;
 	uint64_t first = 0;
 
@@ -138,11 +155,10 @@ static int say_not_finite(const struct heddle *fabric, uint64_t index, float val
 		if (index < first + values)
 			return heddle_fail(
 				-EDOM,
-				"tensor %s: value %llu is %g%s",
+				"tensor %s: value %llu is %s",
 				tensor->name,
 				(unsigned long long)(index - first),
-				(double)value,
-				isfinite(value) ? ": beyond the payload type's range" : ""
+				what
 			);
 		first += values;
 	}
@@ -152,6 +168,7 @@ static int say_not_finite(const struct heddle *fabric, uint64_t index, float val
 /* Of what is sent. */
 int heddle_ticket_finite(const struct heddle *fabric, const struct heddle_ticket *ticket) {
 	uint64_t at;
+	char what[64];
 	float value;
 
 	if (fabric->spec->job.allow_not_finite && ticket->dtype != HD_DTYPE_FIXED32)
@@ -167,7 +184,14 @@ int heddle_ticket_finite(const struct heddle *fabric, const struct heddle_ticket
 		}
 		at -= ticket->runs[i].count;
 	}
-	return say_not_finite(fabric, at, value);
+	(void)snprintf(
+		what,
+		sizeof what,
+		"%g%s",
+		(double)value,
+		isfinite(value) ? ": beyond the payload type's range" : ""
+	);
+	return heddle_say_not_finite(fabric, at, what);
 }
 
 struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction) {
@@ -181,6 +205,18 @@ struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction) {
 	ticket->status.bytes = fabric->values * sizeof(float);
 	ticket->status.asked_ns = hd_driver_now();
 	return ticket;
+}
+
+void heddle_ticket_discard(struct heddle *fabric, struct heddle_ticket *ticket) {
+	if (ticket->far)
+		(void)heddle_far_wait(ticket);
+	if (ticket->far) {
+		pthread_mutex_lock(&fabric->lock);
+		heddle_far_give_back(fabric, ticket);
+		pthread_mutex_unlock(&fabric->lock);
+	}
+	free(ticket->copy);
+	free(ticket);
 }
 
 /* Puts it into the queue, or frees it. */
@@ -209,8 +245,7 @@ int heddle_ticket_enqueue(struct heddle *fabric, struct heddle_ticket *ticket) {
 	}
 	pthread_mutex_unlock(&fabric->lock);
 	if (rc < 0) {
-		free(ticket->copy);
-		free(ticket);
+		heddle_ticket_discard(fabric, ticket);
 		return rc;
 	}
 	hd_driver_wake(fabric->driver);
@@ -225,6 +260,19 @@ static void empty_ring(struct heddle_ticket_ring *ring) {
 	}
 }
 
+/* What has come to the host reaches the device. */
+static void settle(struct heddle_ticket *ticket) {
+	bool landing = ticket->far->landing;
+	int rc = heddle_far_wait(ticket);
+
+	if (rc < 0)
+		heddle_far_log(ticket->fabric);
+	if (landing && rc == 0 && !ticket->ended)
+		heddle_ticket_end(ticket, HEDDLE_APPLIED, HEDDLE_REASON_NONE);
+	else if (rc == -EIO && !ticket->ended)
+		heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_DEVICE);
+}
+
 /* What has not ended has failed; what is kept for a restart of the server is let go of. */
 void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
 	struct heddle_ticket *ticket;
@@ -232,6 +280,8 @@ void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
 	empty_ring(&fabric->commands);
 	empty_ring(&fabric->cancels);
 	while ((ticket = TAILQ_FIRST(&fabric->tickets))) {
+		if (ticket->far)
+			settle(ticket);
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer does not follow TAILQ_REMOVE */
 		if (!ticket->ended)
 			heddle_ticket_end(ticket, HEDDLE_FAILED, reason);

@@ -104,9 +104,7 @@ int heddle_ticket_cancel(struct heddle_ticket *ticket) {
 	if (ticket->ended || ticket->status.state == HEDDLE_HELD) {
 		rc = -EALREADY;
 	} else if (!ticket->in_core) {
-		heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_CANCELLED);
-		heddle_ticket_let_go(ticket);
-		pthread_cond_broadcast(&fabric->changed);
+		heddle_ticket_withdraw(ticket);
 	} else if (ring->count == HEDDLE_COMMANDS_MAX) {
 		rc = -EAGAIN;
 	} else {

@@ -49,7 +49,7 @@ struct heddle; /* one worker's place in one job */
 struct heddle_spec; /* a job's description */
 struct heddle_ticket; /* a push or pull under way */
 
-/* Where a buffer lies. CUDA is reserved: -ENOTSUP unless the library was built with it. */
+/* Where a buffer lies. CUDA: on a GPU, read in the order of the stream (docs/library.md, "GPU memory"). */
 enum heddle_memory {
 	HEDDLE_MEMORY_HOST = 0,
 	HEDDLE_MEMORY_CUDA = 1
@@ -95,7 +95,8 @@ enum heddle_reason {
 	HEDDLE_REASON_TIMEOUT = 18,
 	HEDDLE_REASON_UNKNOWN_KEY = 19,
 	HEDDLE_REASON_VERSION_MISMATCH = 20,
-	HEDDLE_REASON_PREEMPTED = 22 /* its machine is taken away: it did not end in time */
+	HEDDLE_REASON_PREEMPTED = 22, /* its machine is taken away: it did not end in time */
+	HEDDLE_REASON_DEVICE = 24 /* the GPU failed that the data are on */
 };
 
 /* A model version: how many updates the server has applied (lower 48 bits), and which of the server's
@@ -200,10 +201,9 @@ struct heddle_options {
 	{ .size = sizeof(struct heddle_options), .rank = -1 }
 #endif
 
-/* Opens the job; joining goes on by itself. options may be NULL. The spec is copied.
- * -EINVAL (spec, option, environment, key file), -ENOENT, -EACCES (files), -EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT
- * (names), -EDESTADDRREQ (neither controller nor server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread),
- * -ENOMEM; heddle_last_error() has words. */
+/* Opens the job; joining goes on by itself. options may be NULL. The spec is copied. -EINVAL (spec, option, environment,
+ * key file), -ENOENT, -EACCES (files), -EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT (names), -EDESTADDRREQ (neither
+ * controller nor server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread), -ENOMEM; heddle_last_error() has words. */
 int heddle_open(
 	const struct heddle_spec *spec,
 	const struct heddle_options *options,
@@ -279,7 +279,7 @@ struct heddle_pull_options {
  * Hands over one update: the whole model's values, computed from version `base`. Returns at once; the ticket tells the
  * rest, and must be freed. options may be NULL (host memory, copied, fp32). -EDOM (NaN or Inf, or beyond the payload
  * type's range; heddle_last_error() says where; a weight above 1 may still lead beyond it: then the push fails as
- * not-finite), -EAGAIN (HEDDLE_COMMANDS_MAX calls wait), -ENOTSUP (memory), -ESHUTDOWN (heddle_preempt_notice(): no
+ * not-finite), -EAGAIN (HEDDLE_COMMANDS_MAX calls wait), -ENOTSUP, -EIO (GPU), -ESHUTDOWN (heddle_preempt_notice(): no
  * time is left for it), -EINVAL (also: the job has no model), -ENOMEM, -ECONNREFUSED, -ECHILD.
  */
 int heddle_push(

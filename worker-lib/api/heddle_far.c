@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What lies on a device: queued on the caller's stream, packed when a grant comes, unpacked when a model has come. */
+#include "heddle_far.h"
+#include "heddle_private.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ALIGNMENT 256
+#define NAP_MIN (50 * HD_US)
+#define NAP_MAX HD_MS
+#define NAP_SHARE 8 /* of the time that was waited already */
+
+static size_t rounded(uint64_t bytes) {
+	return (size_t)((bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+}
+
+void heddle_far_log(const struct heddle *fabric) {
+	if (fabric->log)
+		fabric->log(fabric->log_arg, HEDDLE_LOG_ERROR, hd_device_words());
+}
+
+static int fail(int rc) {
+	return heddle_fail(rc, "%s", hd_device_words());
+}
+
+void heddle_far_init(struct heddle *fabric) {
+	TAILQ_INIT(&fabric->spare_far);
+	fabric->far_at = HD_NEVER;
+}
+
+/* --- what is kept for the next -------------------------------------------------------------- */
+
+static void destroy(struct heddle_far *far) {
+	const struct hd_device_ops *ops = far->device->ops;
+
+	if (far->near)
+		ops->host_release(far->device, far->near);
+	if (far->copy)
+		ops->release(far->device, far->copy);
+	if (far->event)
+		ops->event_destroy(far->device, far->event);
+	if (far->stream)
+		ops->stream_destroy(far->device, far->stream);
+	free(far);
+}
+
+static bool fits(size_t have, size_t want) {
+	return have >= want && have / 2 <= want;
+}
+
+static struct heddle_far *
+take_spare(struct heddle *fabric, const struct hd_device *device, size_t near, size_t copy) {
+	struct heddle_far *far;
+
+	pthread_mutex_lock(&fabric->lock);
+	TAILQ_FOREACH (far, &fabric->spare_far, link)
+		if (far->device == device && fits(far->near_bytes, near)
+		    && fits(far->copy_bytes, copy))
+			break;
+	if (far) {
+		TAILQ_REMOVE(&fabric->spare_far, far, link);
+		fabric->spare_far_count--;
+	}
+	pthread_mutex_unlock(&fabric->lock);
+	return far;
+}
+
+static int make(struct hd_device *device, size_t near, size_t copy, struct heddle_far **out) {
+	const struct hd_device_ops *ops = device->ops;
+	struct heddle_far *far = calloc(1, sizeof *far);
+	int rc;
+
+	if (!far)
+		return hd_device_fail(-ENOMEM, "no memory");
+	far->device = device;
+	far->near_bytes = near;
+	far->copy_bytes = copy;
+	rc = ops->stream_create(device, &far->stream);
+	if (rc == 0)
+		rc = ops->event_create(device, &far->event);
+	if (rc == 0)
+		rc = ops->host_allocate(device, near, &far->near);
+	if (rc == 0 && copy > 0)
+		rc = ops->allocate(device, copy, &far->copy);
+	if (rc < 0) {
+		destroy(far);
+		return rc;
+	}
+	*out = far;
+	return 0;
+}
+
+/* Whose memory, whose stream; and what is needed beside. */
+static int
+prepare(struct heddle *fabric,
+	struct hd_device *device,
+	size_t near,
+	size_t copy,
+	struct heddle_far **out) {
+	struct heddle_far *far = take_spare(fabric, device, near, copy);
+	int rc = far ? 0 : make(device, near, copy, &far);
+
+	if (rc < 0)
+		return rc;
+	far->from = far->to = NULL;
+	far->sum = NULL;
+	far->landing = far->released = far->abandoned = false;
+	far->since = 0;
+	*out = far;
+	return 0;
+}
+
+static int find(const void *memory, uint64_t values, void *stream, struct hd_device **device) {
+	int rc = hd_device_of(memory, values * sizeof(float), device);
+
+	return rc < 0 ? rc : (*device)->ops->check_stream(*device, stream);
+}
+
+void heddle_far_give_back(struct heddle *fabric, struct heddle_ticket *ticket) {
+	struct heddle_far *far = ticket->far;
+
+	ticket->far = NULL;
+	if (fabric->spare_far_count == HEDDLE_FAR_SPARES_MAX) {
+		destroy(far);
+		return;
+	}
+	TAILQ_INSERT_HEAD(&fabric->spare_far, far, link);
+	fabric->spare_far_count++;
+}
+
+void heddle_far_free_spares(struct heddle *fabric) {
+	struct heddle_far *far;
+
+	while ((far = TAILQ_FIRST(&fabric->spare_far))) {
+		TAILQ_REMOVE(&fabric->spare_far, far, link);
+		if (getpid() == fabric->pid) /* a device does not outlive a fork */
+			destroy(far);
+		else
+			free(far);
+	}
+	fabric->spare_far_count = 0;
+}
+
+static int queue(struct heddle_far *far, const struct hd_stage_job *job, void *stream) {
+	const struct hd_device_ops *ops = far->device->ops;
+	int rc = job ? ops->launch(far->device, stream, job) : 0;
+
+	return rc < 0 ? rc : ops->record(far->device, far->event, stream);
+}
+
+/* --- push ----------------------------------------------------------------------------------- */
+
+int heddle_far_push(
+	struct heddle *fabric,
+	struct heddle_ticket *ticket,
+	const float *data,
+	const struct heddle_push_options *options
+) {
+	const float scale = options->scale > 0.0f ? options->scale : 1.0f;
+	const bool copies = !options->borrow || scale < 1.0f || scale > 1.0f;
+	const uint64_t values = ticket->values, blocks = hd_stage_blocks(values);
+	const size_t payload = rounded(values * hd_dtype_bytes(ticket->dtype));
+	const size_t flags = rounded(blocks * sizeof(uint64_t));
+	const size_t sums = rounded(blocks * sizeof(struct hd_stage_sums));
+	struct hd_stage_job job = {.kind = HD_STAGE_TAKE};
+	struct hd_device *device = NULL;
+	struct heddle_far *far = NULL;
+	int rc = find(data, values, options->stream, &device);
+
+	if (rc == 0)
+		rc = prepare(
+			fabric,
+			device,
+			payload + flags + sums,
+			copies ? rounded(values * sizeof(float)) : 0,
+			&far
+		);
+	if (rc < 0)
+		return fail(rc);
+	far->flags = (uint64_t *)(void *)((char *)far->near + payload);
+	far->sums = (struct hd_stage_sums *)(void *)((char *)far->near + payload + flags);
+	far->from = copies ? far->copy : data;
+	memset(far->flags, 0, flags);
+	far->generation = 0;
+	job.take = (struct hd_take){
+		.from = data,
+		.copy = copies ? far->copy : NULL,
+		.values = values,
+		.sums = far->sums,
+		.scale = scale,
+		.dtype = ticket->dtype,
+	};
+	ticket->far = far;
+	rc = queue(far, &job, options->stream);
+	return rc < 0 ? fail(rc) : 0;
+}
+
+/* The first that is NaN or Inf once it is rounded; values: none. */
+static uint64_t look(const struct heddle_ticket *ticket, double *norm2, uint32_t *peak) {
+	const struct heddle_far *far = ticket->far;
+	uint64_t first = ticket->values;
+
+	for (uint64_t b = 0; b < hd_stage_blocks(ticket->values); b++) {
+		const struct hd_stage_sums *sums = &far->sums[b];
+
+		*norm2 += sums->norm2;
+		*peak = sums->peak > *peak ? sums->peak : *peak;
+		if (first == ticket->values && sums->not_finite != HD_STAGE_FINITE)
+			first = b * HD_STAGE_VALUES + sums->not_finite;
+	}
+	return first;
+}
+
+static bool demands_finite(const struct heddle_ticket *ticket) {
+	return !ticket->fabric->spec->job.allow_not_finite || ticket->dtype == HD_DTYPE_FIXED32;
+}
+
+/* In the core's hands, so in the progress thread: waits for the device as long as it packs. */
+static int pack(void *user, float weight, int16_t exponent, const void **payload) {
+	struct heddle_ticket *ticket = user;
+	struct heddle_far *far = ticket->far;
+	struct hd_stage_job job = {.kind = HD_STAGE_PACK};
+	uint64_t unfit = 0;
+	int rc;
+
+	job.pack = (struct hd_pack){
+		.from = far->from,
+		.to = far->near,
+		.values = ticket->values,
+		.flags = far->flags,
+		.weight = weight,
+		.unit = ldexpf(1, -exponent),
+		.generation = ++far->generation,
+		.dtype = ticket->dtype,
+	};
+	rc = queue(far, &job, far->stream);
+	if (rc == 0)
+		rc = hd_device_wait(far->device, far->event, HEDDLE_FAR_STAGE);
+	if (rc < 0) {
+		heddle_far_log(ticket->fabric);
+		return rc == -ENOMEM ? rc : -EIO;
+	}
+	for (uint64_t b = 0; b < hd_stage_blocks(ticket->values); b++)
+		unfit |= far->flags[b] >> 32;
+	*payload = far->near;
+	return unfit && demands_finite(ticket) ? -EDOM : 0;
+}
+
+int heddle_far_look(
+	const struct heddle_ticket *ticket,
+	struct hd_packer *packer,
+	uint64_t *not_finite
+) {
+	double norm2 = 0;
+	uint32_t peak = 0;
+
+	*not_finite = look(ticket, &norm2, &peak);
+	if (*not_finite < ticket->values && demands_finite(ticket))
+		return -EDOM;
+	packer->norm = sqrt(norm2);
+	packer->peak = hd_stage_float(peak);
+	packer->pack = pack;
+	return 0;
+}
+
+/* --- pull and all-reduce -------------------------------------------------------------------- */
+
+int heddle_far_pull(
+	struct heddle *fabric,
+	struct heddle_ticket *ticket,
+	float *data,
+	void *stream
+) {
+	struct hd_device *device = NULL;
+	struct heddle_far *far = NULL;
+	int rc = find(data, ticket->values, stream, &device);
+
+	if (rc == 0)
+		rc = prepare(
+			fabric,
+			device,
+			rounded(ticket->values * hd_dtype_bytes(ticket->dtype)),
+			0,
+			&far
+		);
+	if (rc < 0)
+		return fail(rc);
+	far->to = data;
+	ticket->far = far;
+	ticket->into = far->near;
+	rc = queue(far, NULL, stream);
+	return rc < 0 ? fail(rc) : 0;
+}
+
+int heddle_far_reduce(
+	struct heddle *fabric,
+	struct heddle_ticket *ticket,
+	const float *in,
+	float *out,
+	void *stream
+) {
+	const uint64_t values = ticket->values;
+	const size_t bytes = rounded(values * sizeof(float));
+	struct hd_stage_job job = {.kind = HD_STAGE_PACK};
+	struct hd_device *device = NULL, *other = NULL;
+	struct heddle_far *far = NULL;
+	int rc = find(in, values, stream, &device);
+
+	if (rc == 0)
+		rc = find(out, values, stream, &other);
+	if (rc == 0 && device != other)
+		rc = hd_device_fail(-EINVAL, "in and out: they are not on one device");
+	if (rc == 0)
+		rc = prepare(
+			fabric,
+			device,
+			2 * bytes + rounded(hd_stage_blocks(values) * sizeof(uint64_t)),
+			0,
+			&far
+		);
+	if (rc < 0)
+		return fail(rc);
+	far->to = out;
+	far->flags = (uint64_t *)(void *)((char *)far->near + 2 * bytes);
+	job.pack = (struct hd_pack){
+		.from = in,
+		.to = far->near,
+		.values = values,
+		.flags = far->flags,
+		.weight = 1,
+	};
+	ticket->far = far;
+	ticket->data = far->near;
+	ticket->into = (float *)(void *)((char *)far->near + bytes);
+	far->sum = ticket->into;
+	rc = queue(far, &job, stream);
+	return rc < 0 ? fail(rc) : 0;
+}
+
+int heddle_far_land(struct heddle_ticket *ticket) {
+	struct heddle_far *far = ticket->far;
+	struct hd_stage_job job = {.kind = HD_STAGE_UNPACK};
+	int rc = far->device->ops->after(far->device, far->stream, far->event);
+
+	job.unpack = (struct hd_unpack){
+		.from = far->sum ? far->sum : far->near,
+		.to = far->to,
+		.values = ticket->values,
+		.dtype = far->sum ? HD_DTYPE_FP32 : ticket->dtype,
+	};
+	if (rc == 0)
+		rc = queue(far, &job, far->stream);
+	if (rc < 0) {
+		heddle_far_log(ticket->fabric);
+		return rc;
+	}
+	far->landing = true;
+	far->since = 0;
+	return 0;
+}
+
+/* --- the progress thread -------------------------------------------------------------------- */
+
+int heddle_far_ready(const struct heddle_ticket *ticket) {
+	const struct heddle_far *far = ticket->far;
+
+	/* Where a pull is to go is waited for on the device. */
+	if (far->to && !far->sum)
+		return 1;
+	return far->device->ops->done(far->device, far->event);
+}
+
+hd_ns heddle_far_next(struct heddle_far *far, hd_ns now) {
+	hd_ns nap;
+
+	if (far->since == 0)
+		far->since = now;
+	nap = (now - far->since) / NAP_SHARE;
+	return hd_ns_add(now, nap < NAP_MIN ? NAP_MIN : hd_ns_min(nap, NAP_MAX));
+}
+
+int heddle_far_wait(struct heddle_ticket *ticket) {
+	struct heddle_far *far = ticket->far;
+	int rc = hd_device_wait(far->device, far->event, HEDDLE_FAR_SETTLE);
+
+	if (rc == -ETIMEDOUT)
+		ticket->far = NULL; /* lost to this process: the device may still write there */
+	return rc;
+}

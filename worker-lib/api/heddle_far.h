@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Updates, models and sums in the memory of a device (heddle_far.c).
+ *
+ *   push        the caller's stream: ... | take --> sums, copy (borrowed: none) | event
+ *               the event is done -> the core has norm and peak -> a grant: pack (own stream) --> near -> chunks
+ *   pull        chunks -> near -> own stream: waits for the caller's | unpack --> to | event -> APPLIED
+ *   all-reduce  the caller's stream: ... | pack --> near | event -> the core, sum in near -> as a pull
+ *
+ * `near` is memory of the host that the device writes and reads: no copy of the host's lies between it and the packets.
+ */
+#ifndef HEDDLE_FAR_H
+#define HEDDLE_FAR_H
+
+#include "hd_device.h"
+#include "hd_worker.h"
+
+#include <sys/queue.h>
+
+#define HEDDLE_FAR_SPARES_MAX                                                                      \
+	8 /* kept for the next of its size: registering memory costs more than using it */
+#define HEDDLE_FAR_STAGE (10 * HD_SECOND) /* longer is no stage: the device has failed */
+#define HEDDLE_FAR_SETTLE                                                                          \
+	HD_SECOND /* for the caller's stream, when a ticket ends before it was ever taken up */
+
+struct heddle;
+struct heddle_ticket;
+struct heddle_push_options;
+
+struct heddle_far {
+	TAILQ_ENTRY(heddle_far) link; // lock: among the spare ones
+	struct hd_device *device;
+	void *stream, *event; /* its own stream */
+	void *near;
+	size_t near_bytes;
+	void *copy; /* on the device; NULL: none */
+	size_t copy_bytes;
+	/* Of one ticket. */
+	const float *from; /* push: on the device */
+	float *to; /* pull, all-reduce: on the device; NULL: a push */
+	const void *sum; /* all-reduce: in near; NULL: near itself is what comes */
+	struct hd_stage_sums *sums; /* these two in near */
+	uint64_t *flags;
+	uint32_t generation;
+	bool landing; // lock: the core is done, to is not filled yet
+	bool released; // lock: the core has let go of it meanwhile
+	bool abandoned; // lock: to is the caller's again, whatever comes
+	hd_ns since; /* the progress thread's: found unfinished then; 0: not yet */
+};
+
+TAILQ_HEAD(heddle_far_list, heddle_far);
+
+void heddle_far_init(struct heddle *fabric);
+/* The caller's thread: queues on his stream what the ticket needs. 0, or -errno with words: then nothing is left. */
+int heddle_far_push(
+	struct heddle *fabric,
+	struct heddle_ticket *ticket,
+	const float *data,
+	const struct heddle_push_options *options
+);
+int heddle_far_pull(struct heddle *fabric, struct heddle_ticket *ticket, float *data, void *stream);
+int heddle_far_reduce(
+	struct heddle *fabric,
+	struct heddle_ticket *ticket,
+	const float *in,
+	float *out,
+	void *stream
+);
+/* The progress thread's. 1: the core can be told; 0: the caller's stream has not come so far; -EIO, with words. */
+int heddle_far_ready(const struct heddle_ticket *ticket);
+/* What the core is told of a push. -EDOM: *not_finite is the first value that may not travel. */
+int heddle_far_look(
+	const struct heddle_ticket *ticket,
+	struct hd_packer *packer,
+	uint64_t *not_finite
+);
+/* With the lock held: the core has delivered; the device is told to take it. */
+int heddle_far_land(struct heddle_ticket *ticket);
+/* When to look again at what was found unfinished. */
+hd_ns heddle_far_next(struct heddle_far *far, hd_ns now);
+/* Waits until the device needs nothing of the ticket's any more: 0, -EIO, -ETIMEDOUT (HEDDLE_FAR_SETTLE), with words.
+ * The ticket has no part on it after the last. */
+int heddle_far_wait(struct heddle_ticket *ticket);
+/* The device's words go to the caller's log. */
+void heddle_far_log(const struct heddle *fabric);
+/* The ticket's part is spare now. With the lock held, if the ticket was ever queued. */
+void heddle_far_give_back(struct heddle *fabric, struct heddle_ticket *ticket);
+void heddle_far_free_spares(struct heddle *fabric);
+
+#endif
