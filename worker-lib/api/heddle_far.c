@@ -219,12 +219,58 @@ static bool demands_finite(const struct heddle_ticket *ticket) {
 	return !ticket->fabric->spec->job.allow_not_finite || ticket->dtype == HD_DTYPE_FIXED32;
 }
 
-/* In the core's hands, so in the progress thread: waits for the device as long as it packs. */
-static int pack(void *user, float weight, int16_t exponent, const void **payload) {
+/* Blocks in place, without a gap, of the newest generation. -EDOM. */
+static int look_at_flags(const struct heddle_ticket *ticket) {
+	struct heddle_far *far = ticket->far;
+	const uint64_t blocks = hd_stage_blocks(ticket->values);
+
+	for (; far->ready < blocks; far->ready++) {
+		uint64_t flag = __atomic_load_n(&far->flags[far->ready], __ATOMIC_ACQUIRE);
+
+		if ((uint32_t)flag != far->generation)
+			break;
+		if (flag >> 32 && demands_finite(ticket))
+			return -EDOM;
+	}
+	return 0;
+}
+
+static uint64_t bytes_ready(const struct heddle_ticket *ticket) {
+	const uint64_t values = ticket->far->ready * HD_STAGE_VALUES;
+
+	return (values < ticket->values ? values : ticket->values) * hd_dtype_bytes(ticket->dtype);
+}
+
+static int64_t ready(void *user) {
+	const struct heddle_ticket *ticket = user;
+	struct heddle_far *far = ticket->far;
+	const uint64_t blocks = hd_stage_blocks(ticket->values);
+	const hd_ns now = hd_driver_now();
+	int ended, rc;
+
+	if (far->packed_at == 0)
+		far->packed_at = now;
+	/* Ended before the look: what is not there then never will be. */
+	ended = far->device->ops->done(far->device, far->event);
+	rc = look_at_flags(ticket);
+	if (rc < 0 || far->ready == blocks)
+		return rc < 0 ? rc : (int64_t)bytes_ready(ticket);
+	if (ended > 0 || (ended == 0 && now - far->packed_at > HEDDLE_FAR_STAGE))
+		ended = hd_device_fail(
+			-EIO, "%s: a stage has not come to its end", far->device->name
+		);
+	if (ended < 0) {
+		heddle_far_log(ticket->fabric);
+		return -EIO;
+	}
+	return (int64_t)bytes_ready(ticket);
+}
+
+/* In the core's hands, so in the progress thread. */
+static int pack(void *user, float weight, int16_t exponent, bool whole, const void **payload) {
 	struct heddle_ticket *ticket = user;
 	struct heddle_far *far = ticket->far;
 	struct hd_stage_job job = {.kind = HD_STAGE_PACK};
-	uint64_t unfit = 0;
 	int rc;
 
 	job.pack = (struct hd_pack){
@@ -237,17 +283,17 @@ static int pack(void *user, float weight, int16_t exponent, const void **payload
 		.generation = ++far->generation,
 		.dtype = ticket->dtype,
 	};
+	far->ready = 0;
+	far->packed_at = 0;
 	rc = queue(far, &job, far->stream);
-	if (rc == 0)
+	if (rc == 0 && whole)
 		rc = hd_device_wait(far->device, far->event, HEDDLE_FAR_STAGE);
 	if (rc < 0) {
 		heddle_far_log(ticket->fabric);
 		return rc == -ENOMEM ? rc : -EIO;
 	}
-	for (uint64_t b = 0; b < hd_stage_blocks(ticket->values); b++)
-		unfit |= far->flags[b] >> 32;
 	*payload = far->near;
-	return unfit && demands_finite(ticket) ? -EDOM : 0;
+	return whole ? look_at_flags(ticket) : 0;
 }
 
 int heddle_far_look(
@@ -264,6 +310,7 @@ int heddle_far_look(
 	packer->norm = sqrt(norm2);
 	packer->peak = hd_stage_float(peak);
 	packer->pack = pack;
+	packer->ready = ready;
 	return 0;
 }
 
@@ -381,6 +428,10 @@ hd_ns heddle_far_next(struct heddle_far *far, hd_ns now) {
 		far->since = now;
 	nap = (now - far->since) / NAP_SHARE;
 	return hd_ns_add(now, nap < NAP_MIN ? NAP_MIN : hd_ns_min(nap, NAP_MAX));
+}
+
+bool heddle_far_is_busy(const struct heddle_far *far) {
+	return far->device->ops->done(far->device, far->event) == 0;
 }
 
 int heddle_far_wait(struct heddle_ticket *ticket) {

@@ -42,8 +42,10 @@ struct heddle_far {
 	struct hd_stage_sums *sums; /* these two in near */
 	uint64_t *flags;
 	uint32_t generation;
+	uint64_t ready; /* the progress thread's: blocks of this generation whose flags it has seen, without a gap */
+	hd_ns packed_at; /* the same: since when it is packed */
 	bool landing; // lock: the core is done, to is not filled yet
-	bool released; // lock: the core has let go of it meanwhile
+	bool released; // lock: the core has let go of it while the device was at work
 	bool abandoned; // lock: to is the caller's again, whatever comes
 	hd_ns since; /* the progress thread's: found unfinished then; 0: not yet */
 };
@@ -74,6 +76,8 @@ int heddle_far_look(
 	struct hd_packer *packer,
 	uint64_t *not_finite
 );
+/* The device is at work on it. */
+bool heddle_far_is_busy(const struct heddle_far *far);
 /* With the lock held: the core has delivered; the device is told to take it. */
 int heddle_far_land(struct heddle_ticket *ticket);
 /* When to look again at what was found unfinished. */

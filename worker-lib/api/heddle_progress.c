@@ -141,10 +141,12 @@ static void on_released(void *owner, uint32_t round, void *user) {
 	bool more;
 
 	pthread_mutex_lock(&fabric->lock);
-	if (ticket->far && ticket->far->landing)
+	if (ticket->far && (ticket->far->landing || heddle_far_is_busy(ticket->far))) {
 		ticket->far->released = true;
-	else
+		fabric->far_at = 0;
+	} else {
 		heddle_ticket_let_go(ticket);
+	}
 	more = ticket_gone(fabric);
 	pthread_mutex_unlock(&fabric->lock);
 	if (more)
@@ -366,10 +368,11 @@ static hd_ns end_landed(struct heddle *fabric, hd_ns now) {
 
 	for (ticket = TAILQ_FIRST(&fabric->tickets); ticket; ticket = next) {
 		struct heddle_far *far = ticket->far;
+		bool landed = far && far->landing;
 		int rc;
 
 		next = TAILQ_NEXT(ticket, link);
-		if (!far || !far->landing)
+		if (!landed && !(far && far->released))
 			continue;
 		rc = far->device->ops->done(far->device, far->event);
 		if (rc == 0) {
@@ -377,15 +380,15 @@ static hd_ns end_landed(struct heddle *fabric, hd_ns now) {
 			continue;
 		}
 		far->landing = false;
-		if (rc < 0)
+		if (landed && rc < 0)
 			heddle_far_log(fabric);
-		if (!ticket->ended)
+		if (landed && !ticket->ended)
 			heddle_ticket_end(
 				ticket,
 				rc < 0 ? HEDDLE_FAILED : HEDDLE_APPLIED,
 				rc < 0 ? HEDDLE_REASON_DEVICE : HEDDLE_REASON_NONE
 			);
-		if (!ticket->reduce || far->released)
+		if ((landed && !ticket->reduce) || far->released)
 			heddle_ticket_let_go(ticket);
 		pthread_cond_broadcast(&fabric->changed);
 	}

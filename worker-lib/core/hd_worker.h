@@ -146,9 +146,12 @@ extern const struct hd_core_ops hd_worker_ops;
 struct hd_packer {
 	double norm; /* L2, of values that are finite unless the job allows others */
 	float peak; /* the largest absolute value */
-	/* Writes the values times weight, as the dtype of the push, into memory that stays until released(), or until it is
-	 * called again. 0; -EDOM (one does not fit, or is NaN or Inf and the job does not allow it), -ENOMEM, -EIO. */
-	int (*pack)(void *user, float weight, int16_t exponent, const void **payload);
+	/* Begins to write the values times weight, as the dtype of the push, into memory that stays until released(), or until
+	 * it is called again. whole: all are there when it returns. 0; -EDOM (one does not fit, or is NaN or Inf and the job
+	 * does not allow it), -ENOMEM, -EIO. */
+	int (*pack)(void *user, float weight, int16_t exponent, bool whole, const void **payload);
+	/* How many bytes from the start are there, and do not change until pack is called again. -EDOM, -EIO. */
+	int64_t (*ready)(void *user);
 };
 
 struct hd_push_args {

@@ -84,6 +84,7 @@ int hd_worker_push(
 		return rc;
 	ticket->data = args->data;
 	ticket->pack = args->packer ? args->packer->pack : NULL;
+	ticket->ready = args->packer ? args->packer->ready : NULL;
 	ticket->values = args->values;
 	ticket->runs = args->runs;
 	ticket->run_count = args->run_count;

@@ -76,6 +76,8 @@ static int copy_begin(
 	int rc;
 
 	hd_assert(!ticket->copy && !ticket->ended);
+	if (ticket->packing) /* made anew, for another grant of the push */
+		return -1;
 	ticket->copy_way
 		= worker_way_to(worker, ctx, config.peer, worker_is_server(worker, config.peer));
 	if (!ticket->copy_way)

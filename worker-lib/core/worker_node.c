@@ -147,6 +147,7 @@ static void end_call(struct hd_worker *worker, const struct worker_context *ctx)
 
 	worker->observe_due = false;
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+		worker_observe_packing(worker, ctx, ticket);
 		if (ticket->send && !ticket->ended)
 			worker_observe_send(worker, ctx, ticket);
 		worker_observe_stream(worker, ctx, ticket);
@@ -217,7 +218,7 @@ static hd_ns worker_deadline(const void *core) {
 	deadline = hd_ns_min(deadline, worker_reduce_deadline(worker));
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
 		if (ticket->send && worker_way_session(worker, ticket->way))
-			deadline = hd_ns_min(deadline, hd_send_deadline(ticket->send));
+			deadline = hd_ns_min(deadline, worker_send_deadline(ticket));
 		if (ticket->copy && worker_way_session(worker, ticket->copy_way))
 			deadline = hd_ns_min(deadline, hd_send_deadline(ticket->copy));
 		if (ticket->recv)

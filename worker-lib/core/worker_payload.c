@@ -91,12 +91,15 @@ static void made(struct worker_ticket *ticket, float weight, int16_t exponent) {
 		ticket->exponent = exponent;
 }
 
-static int make_packed(struct worker_ticket *ticket, float weight, int16_t exponent) {
+static int make_packed(struct worker_ticket *ticket, float weight, int16_t exponent, bool whole) {
 	int rc = -EDOM;
 
 	ticket->recast = ticket->dtype == HD_DTYPE_FIXED32 && ticket->packed;
 	if (ticket->dtype != HD_DTYPE_FIXED32 || fits_wire(exponent))
-		rc = ticket->pack(ticket->pub.user, weight, exponent, &ticket->packed);
+		rc = ticket->pack(ticket->pub.user, weight, exponent, whole, &ticket->packed);
+	ticket->packing = rc == 0 && !whole;
+	ticket->pack_error = 0;
+	ticket->feed_at = 0;
 	if (rc == 0)
 		made(ticket, weight, exponent);
 	return rc;
@@ -106,17 +109,18 @@ int worker_make_payload(
 	const struct hd_worker *worker,
 	struct worker_ticket *ticket,
 	float weight,
-	int16_t exponent
+	int16_t exponent,
+	bool whole
 ) {
 	bool as_it_is = ticket->dtype == HD_DTYPE_FP32 && weight == 1.0f;
 	int rc = 0;
 
-	if (ticket->weight == weight
+	if (ticket->weight == weight && !(ticket->packing && whole)
 	    && (ticket->dtype != HD_DTYPE_FIXED32 || ticket->exponent == exponent))
 		return 0;
 	worker_copy_end(ticket); /* it reads what is about to change */
 	if (ticket->pack)
-		return make_packed(ticket, weight, exponent);
+		return make_packed(ticket, weight, exponent, whole);
 	ticket->recast = ticket->dtype == HD_DTYPE_FIXED32 && ticket->payload;
 	if (as_it_is) {
 		free(ticket->payload);

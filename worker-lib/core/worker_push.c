@@ -33,6 +33,7 @@ static int begin_send(
 		.cc_weight = grant->cc_weight >= 1.0f ? grant->cc_weight : 1.0f,
 		.segments = worker_segments(session, ctx, grant),
 		.wait_go = grant->after != 0,
+		.grows = ticket->packing,
 	};
 	bool server = session == worker->server || worker_is_server(worker, config.peer);
 	int rc;
@@ -71,7 +72,9 @@ int worker_begin_push(
 	ticket->epoch = grant->epoch;
 	ticket->pub.granted = session == worker->controller;
 	if (isfinite(grant->weight) && grant->weight > 0.0f)
-		rc = worker_make_payload(worker, ticket, grant->weight, (int16_t)grant->exponent);
+		rc = worker_make_payload(
+			worker, ticket, grant->weight, (int16_t)grant->exponent, grant->slots != 0
+		);
 	if (rc == 0)
 		rc = grant->slots ? worker_stream_begin(worker, ctx, session, grant, ticket) :
 				    begin_send(worker, ctx, session, grant, ticket);

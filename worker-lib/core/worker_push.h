@@ -20,12 +20,13 @@ int worker_payload_bytes(
 bool worker_is_finite(const struct hd_push_args *args, double norm);
 /* Multiplies by this grant's weight and writes it as it travels, into a copy of our own: the commit log has
  * the weight of the grant that was carried out, and says what was added. -ENOMEM, -EDOM (the weight led
- * beyond the type's range). `exponent`: of fixed point. */
+ * beyond the type's range), -EIO (the packer's). `exponent`: of fixed point. `whole`: a packer has ended, too. */
 int worker_make_payload(
 	const struct hd_worker *worker,
 	struct worker_ticket *ticket,
 	float weight,
-	int16_t exponent
+	int16_t exponent,
+	bool whole
 );
 /* What is sent: once worker_make_payload() has succeeded. */
 const void *worker_bytes(const struct worker_ticket *ticket);
@@ -145,6 +146,12 @@ void worker_on_sack(
 	const struct hd_session *session,
 	const struct hd_msg_sack *sack
 );
+/* Of a push whose packer has failed. */
+void worker_observe_packing(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_ticket *ticket
+);
 /* Each sees what became of what is sent since the last look. */
 void worker_observe_send(
 	struct hd_worker *worker,
@@ -157,5 +164,7 @@ void worker_observe_stream(
 	struct worker_ticket *ticket
 );
 void worker_pump_sends(struct hd_worker *worker, const struct worker_context *ctx);
+/* When its send wants to be pumped. */
+hd_ns worker_send_deadline(const struct worker_ticket *ticket);
 
 #endif

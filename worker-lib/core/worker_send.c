@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #define POLL_BUDGET 64 /* packets of one transfer in one call */
+#define FEED_US 50 /* so often is looked at what a packer makes */
 
 static struct worker_ticket *find_send(const struct hd_worker *worker, uint64_t token) {
 	struct worker_ticket *ticket;
@@ -25,12 +26,13 @@ static enum hd_reason reason_of(int code) {
 	return code == -ENOMEM ? HD_REASON_NO_MEMORY : HD_REASON_REFUSED;
 }
 
-/* Says why a grant cannot be used: the reservation and the position are free again. */
-static void
-give_up(struct hd_worker *worker,
+static void say_cancel(
+	struct hd_worker *worker,
+	struct hd_session *session,
 	const struct worker_context *ctx,
-	struct worker_ticket *ticket,
-	enum hd_reason reason) {
+	const struct worker_ticket *ticket,
+	enum hd_reason reason
+) {
 	struct hd_message message = {.kind = HD_MSG_CANCEL};
 
 	message.cancel.job = worker->job;
@@ -40,8 +42,17 @@ give_up(struct hd_worker *worker,
 	message.cancel.attempt = ticket->attempt;
 	message.cancel.token = ticket->token;
 	message.cancel.reason = (uint8_t)reason;
-	(void)worker_tell(worker, worker->controller, ctx, &message);
-	(void)worker_tell(worker, worker->server, ctx, &message);
+	(void)worker_tell(worker, session, ctx, &message);
+}
+
+/* Says why a grant cannot be used: the reservation and the position are free again. */
+static void
+give_up(struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_ticket *ticket,
+	enum hd_reason reason) {
+	say_cancel(worker, worker->controller, ctx, ticket, reason);
+	say_cancel(worker, worker->server, ctx, ticket, reason);
 	worker_end(worker, ctx, ticket, HD_TICKET_FAILED, reason);
 }
 
@@ -192,6 +203,48 @@ void worker_observe_send(
 	worker_ask_anew(worker, ctx, ticket);
 }
 
+/* What a packer has made since the last look may leave. */
+static void
+feed(struct hd_worker *worker, const struct worker_context *ctx, struct worker_ticket *ticket) {
+	int64_t bytes = ticket->ready(ticket->pub.user);
+
+	ticket->feed_at = hd_ns_add(ctx->now, FEED_US * HD_US);
+	if (bytes < 0) {
+		ticket->pack_error = (int)bytes;
+		worker->observe_due = true;
+		return;
+	}
+	hd_send_available(ticket->send, ctx->now, (uint64_t)bytes);
+	ticket->packing = (uint64_t)bytes < ticket->pub.bytes;
+}
+
+hd_ns worker_send_deadline(const struct worker_ticket *ticket) {
+	hd_ns at = hd_send_deadline(ticket->send);
+
+	if (!ticket->packing || hd_send_stats(ticket->send)->state != HD_SEND_ACTIVE)
+		return at;
+	return hd_ns_min(at, ticket->feed_at);
+}
+
+/* The receiver has not all of it and never will. */
+void worker_observe_packing(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_ticket *ticket
+) {
+	if (ticket->pack_error == 0 || ticket->ended)
+		return;
+	if (worker_by_aggregator(ticket) && !ticket->way->plain)
+		say_cancel(
+			worker,
+			worker_way_session(worker, ticket->way),
+			ctx,
+			ticket,
+			reason_of(ticket->pack_error)
+		);
+	give_up(worker, ctx, ticket, reason_of(ticket->pack_error));
+}
+
 void worker_pump_sends(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct worker_ticket *ticket;
 
@@ -203,6 +256,8 @@ void worker_pump_sends(struct hd_worker *worker, const struct worker_context *ct
 		}
 		if (!ticket->send || ticket->cancelling || !worker_way_session(worker, ticket->way))
 			continue;
+		if (ticket->packing && ctx->now >= ticket->feed_at)
+			feed(worker, ctx, ticket);
 		(void)hd_send_poll(ticket->send, ctx->now, POLL_BUDGET, ctx->sink);
 		/* What begins or fails here is told in the next call, which is due at once. */
 		if (hd_send_stats(ticket->send)->state == HD_SEND_FAILED

@@ -33,8 +33,13 @@ struct worker_ticket {
 	const struct hd_run *runs; /* sparse: which values data are */
 	size_t run_count;
 	void *payload; /* data times weight in that type; NULL: data itself is what is sent */
-	int (*pack)(void *user, float weight, int16_t exponent, const void **payload); /* hd_packer's; NULL: none */
+	/* Of a push with a packer; else NULL. */
+	int (*pack)(void *user, float weight, int16_t exponent, bool whole, const void **payload);
+	int64_t (*ready)(void *user);
 	const void *packed; /* what it made last */
+	bool packing; /* not all of it is there yet */
+	int pack_error; /* it never will be; 0: it will */
+	hd_ns feed_at; /* when to look for more of it */
 	float weight; /* of the first grant; 0 = none yet */
 	int16_t exponent; /* that fixed point was made with */
 	bool recast; /* fixed point was made anew: what was applied may have been the former */

@@ -19,12 +19,14 @@ static struct {
 	const float *values;
 	uint8_t dtype;
 	int fails; /* with this */
-	unsigned calls;
+	unsigned calls, looks;
+	int64_t most; /* bytes that are ready, and no more for now; 0: all at once */
+	int later; /* what ready() says once they are; 0: nothing */
 	float weight; /* of the last call */
 	uint8_t bytes[2][VALUES * sizeof(float)]; /* in turns: the former are as good as gone */
 } device;
 
-static int pack(void *user, float weight, int16_t exponent, const void **payload) {
+static int pack(void *user, float weight, int16_t exponent, bool whole, const void **payload) {
 	uint8_t *to = device.bytes[device.calls % 2];
 
 	device.calls++;
@@ -42,12 +44,25 @@ static int pack(void *user, float weight, int16_t exponent, const void **payload
 	else
 		hd_scale_f32((float *)(void *)to, device.values, VALUES, weight);
 	*payload = to;
+	assert_false(whole); /* nobody adds on the path */
 	return 0;
+}
+
+static int64_t ready(void *user) {
+	int64_t all = (int64_t)(VALUES * hd_dtype_bytes(device.dtype));
+
+	device.looks++;
+	if (device.most > 0 && device.later < 0 && device.looks > 3)
+		return device.later;
+	return device.most > 0 && device.most < all ? device.most : all;
 }
 
 static int push_packed(struct world *world, int which, uint8_t dtype, double norm) {
 	const struct hd_packer packer
-		= {.norm = norm, .peak = hd_peak_f32(world->data[which], VALUES), .pack = pack};
+		= {.norm = norm,
+		   .peak = hd_peak_f32(world->data[which], VALUES),
+		   .pack = pack,
+		   .ready = ready};
 	struct hd_push_args args = {.packer = &packer, .values = VALUES, .base = 1, .dtype = dtype};
 	uint32_t round = 0;
 	int rc;
@@ -55,7 +70,9 @@ static int push_packed(struct world *world, int which, uint8_t dtype, double nor
 	device.values = world->data[which];
 	device.dtype = dtype;
 	device.fails = 0;
-	device.calls = 0;
+	device.calls = device.looks = 0;
+	device.most = 0;
+	device.later = 0;
 	rc = hd_worker_push(
 		world->worker,
 		hd_sim_node_now(world->sim, world->node),
@@ -153,6 +170,57 @@ static void test_cannot_be_made(void **state) {
 	}
 }
 
+/* What is there leaves; the rest when it is there, and not before. */
+static void test_leaves_while_it_is_made(void **state) {
+	struct world *world = build(SCHEDULED, &plain);
+	uint64_t sent;
+
+	run_ms(world, 20);
+	assert_int_equal(push_packed(world, 0, HD_DTYPE_FP32, 1), 1);
+	device.most = 9000;
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_SENDING);
+	assert_true(device.looks > 1000); /* every 50 us */
+	sent = hd_recv_stats(world->server.transfers[0].recv)->bytes_held;
+	assert_int_equal(sent, 9000 / HD_CHUNK_BYTES_DEFAULT * HD_CHUNK_BYTES_DEFAULT);
+	device.most = 0;
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	assert_memory_equal(world->server.model, world->data[0], VALUES * sizeof(float));
+	check_sums(world, 0);
+	destroy(world);
+}
+
+/* The device fails when some of it has left: server and controller are told, and the next push goes. */
+static void test_fails_in_the_middle(void **state) {
+	static const int codes[] = {-EIO, -EDOM};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct world *world = build(SCHEDULED, &plain);
+		enum hd_reason reason = codes[i] == -EIO ? HD_REASON_DEVICE : HD_REASON_NOT_FINITE;
+
+		run_ms(world, 20);
+		assert_int_equal(push_packed(world, 0, HD_DTYPE_FP32, 1), 1);
+		device.most = 9000;
+		device.later = codes[i];
+		run_ms(world, 100);
+		assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_FAILED);
+		assert_int_equal(world->ticket[HD_PUSH][1].reason, reason);
+		assert_int_equal(world->released, 1);
+		assert_int_equal(world->ends[HD_PUSH][1], 1);
+		assert_int_equal(
+			peer_last(&world->controller, HD_MSG_CANCEL)->cancel.reason, reason
+		);
+		assert_int_equal(peer_last(&world->server, HD_MSG_CANCEL)->cancel.reason, reason);
+		assert_int_equal(push(world, 1, 1), 2);
+		run_ms(world, 200);
+		assert_int_equal(world->ticket[HD_PUSH][2].state, HD_TICKET_APPLIED);
+		assert_memory_equal(world->server.model, world->data[1], VALUES * sizeof(float));
+		check_sums(world, 0);
+		destroy(world);
+	}
+}
+
 static void test_refuses_what_it_cannot_take(void **state) {
 	struct world *world = build(DIRECT, &plain);
 
@@ -168,6 +236,8 @@ int main(void) {
 		cmocka_unit_test(test_the_bytes_are_the_packers),
 		cmocka_unit_test(test_made_anew_for_another_weight),
 		cmocka_unit_test(test_cannot_be_made),
+		cmocka_unit_test(test_leaves_while_it_is_made),
+		cmocka_unit_test(test_fails_in_the_middle),
 		cmocka_unit_test(test_refuses_what_it_cannot_take),
 	};
 
