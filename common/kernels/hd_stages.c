@@ -2,8 +2,6 @@
 /* The stages on a host: what a device does, in its order. */
 #include "hd_stages.h"
 
-#include <stdatomic.h>
-
 #define GROUP 32 /* lanes whose sums are added first: a warp of a device */
 
 /* Halves the lanes until one is left: i += i + half. */
@@ -85,9 +83,8 @@ void hd_pack_block(const struct hd_pack *pack, uint64_t block) {
 	else
 		pack_half(pack, first, count, &unfit);
 	/* A reader that sees the flag sees the bytes. */
-	atomic_thread_fence(memory_order_release);
 	__atomic_store_n(
-		&pack->flags[block], (uint64_t)unfit << 32 | pack->generation, __ATOMIC_RELAXED
+		&pack->flags[block], (uint64_t)unfit << 32 | pack->generation, __ATOMIC_RELEASE
 	);
 }
 

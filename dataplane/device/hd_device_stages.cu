@@ -6,7 +6,7 @@
  *   store, side by side, so that what crosses the bus to the host's memory is whole lines.
  *
  * A flag: every thread has stored -> barrier -> one thread's __threadfence_system(), which holds for what the barrier
- * let it see -> one store. The next block's values are on their way meanwhile.
+ * let it see -> one store.
  *
  * Finite values of 16 bits are converted by the device's own instructions, which round as hd_stages.h does; what is not
  * finite goes through hd_stages.h itself.
@@ -265,31 +265,26 @@ static __device__ __forceinline__ float word(const struct hd_pack &pack, float x
 	return x;
 }
 
+/* Loads of the next block ahead of these stores were tried: a little slower. */
 static __device__ __forceinline__ void pack_words(const struct hd_pack &pack) {
 	const uint64_t blocks = hd_stage_blocks(pack.values);
 	const bool wide = aligned(pack.from);
-	float4 x[QUADS], out[QUADS];
 
-	if (blockIdx.x < blocks)
-		load_block(x, pack, blockIdx.x, wide, false);
 	for (uint64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
 		float *to = (float *)pack.to + block * HD_STAGE_VALUES;
 		uint32_t count = hd_stage_count(pack.values, block);
 		bool unfit = false;
+		float4 x[QUADS];
 
+		load_block(x, pack, block, wide, false);
 #pragma unroll
-		for (uint32_t j = 0; j < QUADS; j++)
-			out[j] = make_float4(
-				word(pack, x[j].x, &unfit),
-				word(pack, x[j].y, &unfit),
-				word(pack, x[j].z, &unfit),
-				word(pack, x[j].w, &unfit)
-			);
-		if (block + gridDim.x < blocks)
-			load_block(x, pack, block + gridDim.x, wide, false);
-#pragma unroll
-		for (uint32_t j = 0; j < QUADS; j++)
-			store4(to, 4 * (threadIdx.x + j * HD_STAGE_LANES), count, true, out[j]);
+		for (uint32_t j = 0; j < QUADS; j++) {
+			x[j].x = word(pack, x[j].x, &unfit);
+			x[j].y = word(pack, x[j].y, &unfit);
+			x[j].z = word(pack, x[j].z, &unfit);
+			x[j].w = word(pack, x[j].w, &unfit);
+			store4(to, 4 * (threadIdx.x + j * HD_STAGE_LANES), count, true, x[j]);
+		}
 		raise_flag(pack, block, unfit);
 	}
 }
