@@ -21,6 +21,10 @@ static void test_copies(void **state) {
 	far_check_copies(scene);
 }
 
+static void test_pull_order(void **state) {
+	far_check_pull_order(scene);
+}
+
 static void test_many(void **state) {
 	far_check_many(scene);
 }
@@ -41,6 +45,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bits),
 		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_pull_order),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_not_finite),
 		cmocka_unit_test(test_refusals),

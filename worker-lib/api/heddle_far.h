@@ -42,7 +42,8 @@ struct heddle_far {
 	struct hd_stage_sums *sums; /* these two in near */
 	uint64_t *flags;
 	uint32_t generation;
-	uint64_t ready; /* the progress thread's: blocks of this generation whose flags it has seen, without a gap */
+	uint64_t
+		ready; /* the progress thread's: blocks of this generation whose flags it has seen, without a gap */
 	hd_ns packed_at; /* the same: since when it is packed */
 	bool landing; // lock: the core is done, to is not filled yet
 	bool released; // lock: the core has let go of it while the device was at work

@@ -19,6 +19,7 @@
 
 #define PATIENCE_MS 20000
 #define MANY 24
+#define BEFORE 400 /* stages in a stream ahead of a pull */
 
 struct far_scene {
 	struct hd_device *device;
@@ -28,6 +29,7 @@ struct far_scene {
 	pthread_t thread;
 	char key_path[64], address[32];
 	char log[512];
+	enum heddle_staleness staleness; /* of the jobs that are opened */
 	float *values; /* of gradients, on the host */
 };
 
@@ -119,6 +121,7 @@ struct heddle *far_open(struct far_scene *scene, const char *job, uint64_t value
 	heddle_spec_sgd(spec, 0.5f, 0.25f, 0.0f);
 	heddle_spec_tau_max(spec, 1000);
 	heddle_spec_seed(spec, 11);
+	heddle_spec_staleness(spec, scene->staleness, 0.7f);
 	options.server = scene->address;
 	options.key_file = scene->key_path;
 	options.host = "h1";
@@ -183,10 +186,13 @@ static void pull_both(
 }
 
 void far_check_bits(struct far_scene *scene) {
-	struct heddle *fabric = far_open(scene, "far", FAR_VALUES),
-		      *other = far_open(scene, "near", FAR_VALUES);
+	struct heddle *fabric, *other;
 	float *gradient = on_device(scene), *model = on_device(scene);
 
+	scene->staleness = HEDDLE_STALENESS_INV_SQRT;
+	fabric = far_open(scene, "far", FAR_VALUES);
+	other = far_open(scene, "near", FAR_VALUES);
+	scene->staleness = HEDDLE_STALENESS_CONSTANT;
 	for (int i = 0; i < 4 * 2 * 2 * 2; i++) {
 		struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
 		int shift = i / 16;
@@ -251,6 +257,43 @@ void far_check_copies(struct far_scene *scene) {
 	scene->device->ops->release(scene->device, gradient);
 	scene->device->ops->release(scene->device, model);
 	scene->device->ops->host_release(scene->device, zeros);
+}
+
+void far_check_pull_order(struct far_scene *scene) {
+	struct heddle *fabric = far_open(scene, "pull-far", FAR_VALUES);
+	struct heddle *other = far_open(scene, "pull-near", FAR_VALUES);
+	struct heddle_pull_options options = HEDDLE_PULL_OPTIONS_INIT;
+	struct hd_stage_job job = {.kind = HD_STAGE_UNPACK};
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	float *model = on_device(scene), *ours = malloc(FAR_VALUES * sizeof *ours);
+	float *theirs = malloc(FAR_VALUES * sizeof *theirs);
+	float *zeros = device_host(scene->device, FAR_VALUES * sizeof *zeros);
+	struct heddle_ticket *ticket;
+	uint64_t version;
+
+	memset(zeros, 0, FAR_VALUES * sizeof *zeros);
+	job.width = 1;
+	job.unpack = (struct hd_unpack){.from = zeros, .to = model, .values = FAR_VALUES};
+	options.memory = HEDDLE_MEMORY_CUDA;
+	assert_int_equal(scene->device->ops->stream_create(scene->device, &options.stream), 0);
+	for (int i = 0; i < BEFORE; i++)
+		assert_int_equal(
+			scene->device->ops->launch(scene->device, options.stream, &job), 0
+		);
+	assert_int_equal(heddle_pull_start(fabric, model, &options, &ticket), 0);
+	assert_int_equal(heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, PATIENCE_MS, &status), 0);
+	assert_int_equal(status.state, HEDDLE_APPLIED);
+	heddle_ticket_free(ticket);
+	assert_int_equal(heddle_pull(other, theirs, NULL, PATIENCE_MS, &version), 0);
+	device_fetch(scene->device, model, ours, FAR_VALUES);
+	assert_memory_equal(ours, theirs, FAR_VALUES * sizeof *ours);
+	assert_int_equal(heddle_close(fabric, PATIENCE_MS), 0);
+	assert_int_equal(heddle_close(other, PATIENCE_MS), 0);
+	scene->device->ops->stream_destroy(scene->device, options.stream);
+	scene->device->ops->release(scene->device, model);
+	scene->device->ops->host_release(scene->device, zeros);
+	free(ours);
+	free(theirs);
 }
 
 void far_check_many(struct far_scene *scene) {

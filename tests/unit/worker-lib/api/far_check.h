@@ -21,8 +21,10 @@ const char *far_log(const struct far_scene *scene);
 struct hd_device *far_device(const struct far_scene *scene);
 
 /* What a push from the device makes of a model has the bits that the same push from the host makes, and so has a pull:
- * every payload, copied and borrowed, scaled and not, aligned and not. */
+ * every payload, copied and borrowed, scaled and not, aligned and not, weighed by its delay. */
 void far_check_bits(struct far_scene *scene);
+/* A pull writes after what its stream held when it was asked for, and not before. */
+void far_check_pull_order(struct far_scene *scene);
 /* What was not borrowed may be written anew by whatever is put into the stream next. */
 void far_check_copies(struct far_scene *scene);
 /* A NaN ends the push, and the log says where it is. */

@@ -45,6 +45,10 @@ static void test_copies(void **state) {
 	check(far_check_copies, (struct hd_fake_config){.seed = 2, .delay = 10});
 }
 
+static void test_pull_order(void **state) {
+	check(far_check_pull_order, (struct hd_fake_config){.seed = 6});
+}
+
 static void test_many(void **state) {
 	check(far_check_many, (struct hd_fake_config){.seed = 3, .delay = 2});
 }
@@ -181,6 +185,38 @@ static void test_waits_for_the_stream(void **state) {
 	end(scene);
 }
 
+/* Withdrawn when it was granted and is packed: its memory is not given back before the device is done with it. */
+static void test_cancelled_while_packed(void **state) {
+	struct far_scene *scene = begin((struct hd_fake_config){.seed = 1, .delay = 1U << 30});
+	struct heddle *fabric = far_open(scene, "packed", FAR_VALUES);
+	struct hd_device *device = far_device(scene);
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	struct heddle_ticket *ticket;
+	void *memory;
+
+	assert_int_equal(device->ops->allocate(device, FAR_VALUES * sizeof(float), &memory), 0);
+	memset(memory, 0, FAR_VALUES * sizeof(float));
+	ticket = push(fabric, memory, 1);
+	hd_fake_settle(device); /* it has looked; what it is to pack is queued later */
+	do
+		assert_int_equal(
+			heddle_ticket_wait(ticket, HEDDLE_WAIT_HELD, 10, &status), -ETIMEDOUT
+		);
+	while (status.state < HEDDLE_GRANTED);
+	assert_int_equal(heddle_ticket_cancel(ticket), 0);
+	assert_int_equal(heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, PATIENCE_MS, &status), 0);
+	assert_int_equal(status.reason, HEDDLE_REASON_CANCELLED);
+	assert_int_equal(
+		heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, 100, &status), -ETIMEDOUT
+	);
+	hd_fake_settle(device);
+	assert_int_equal(heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, PATIENCE_MS, &status), 0);
+	heddle_ticket_free(ticket);
+	assert_int_equal(heddle_close(fabric, PATIENCE_MS), 0);
+	device->ops->release(device, memory);
+	end(scene);
+}
+
 /* Closed while the device has not come to it: nothing of the caller's is used after that. */
 static void test_closes_meanwhile(void **state) {
 	for (uint64_t seed = 1; seed <= 6; seed++) {
@@ -208,12 +244,14 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bits),
 		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_pull_order),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_not_finite),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_falls_off_the_bus),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_waits_for_the_stream),
+		cmocka_unit_test(test_cancelled_while_packed),
 		cmocka_unit_test(test_closes_meanwhile),
 	};
 

@@ -147,7 +147,7 @@ void peer_outcome(struct peer *server, uint32_t round, enum hd_outcome outcome, 
 static void apply(struct peer *server, struct peer_transfer *transfer) {
 	uint32_t round = transfer->request.round;
 
-	hd_add_f32(server->model, transfer->data, server->values);
+	hd_add_f32(server->model, transfer->data, (size_t)transfer->request.bytes / sizeof(float));
 	server->version++;
 	server->applied[round]++;
 	server->applied_version[round] = server->version;
