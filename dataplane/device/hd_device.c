@@ -1,32 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which device; words; waiting. */
+/* Which device it is; waiting. */
 #include "hd_device.h"
 #include "hd_device_private.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <time.h>
 
 #define NAP_NS 20000
 
 /* writer: a test's main thread before it uses devices, readers: any thread */
 static _Atomic(hd_device_find *) used;
-static _Thread_local char words[256];
-
-const char *hd_device_words(void) {
-	return words;
-}
-
-int hd_device_fail(int code, const char *format, ...) {
-	va_list arguments;
-
-	va_start(arguments, format);
-	(void)vsnprintf(words, sizeof words, format, arguments);
-	va_end(arguments);
-	return code;
-}
 
 void hd_device_use(hd_device_find *find) {
 	atomic_store(&used, find);

@@ -96,11 +96,14 @@ static int in_tick(struct heddle *fabric, const struct heddle_turn *turn) {
 
 static void core_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	const struct heddle_turn turn = {.now = now, .sink = sink};
-	const struct heddle *fabric = core;
+	struct heddle *fabric = core;
 
 	(void)heddle_enter(core, in_tick, &turn);
-	if (fabric->far_at <= now && fabric->core == HEDDLE_CORE_ALIVE)
-		heddle_on_woken(core, now, sink);
+	if (fabric->far_at > now)
+		return;
+	/* Who is woken looks at devices, and says when to look again. */
+	fabric->far_at = HD_NEVER;
+	hd_driver_wake(fabric->driver);
 }
 
 static int in_deadline(struct heddle *fabric, const struct heddle_turn *turn) {
