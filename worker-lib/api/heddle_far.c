@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ALIGNMENT 256
 #define NAP_MIN (50 * HD_US)
@@ -137,10 +136,7 @@ void heddle_far_free_spares(struct heddle *fabric) {
 
 	while ((far = TAILQ_FIRST(&fabric->spare_far))) {
 		TAILQ_REMOVE(&fabric->spare_far, far, link);
-		if (getpid() == fabric->pid) /* a device does not outlive a fork */
-			destroy(far);
-		else
-			free(far);
+		destroy(far);
 	}
 	fabric->spare_far_count = 0;
 }
@@ -434,9 +430,9 @@ bool heddle_far_is_busy(const struct heddle_far *far) {
 	return far->device->ops->done(far->device, far->event) == 0;
 }
 
-int heddle_far_wait(struct heddle_ticket *ticket) {
+int heddle_far_wait(struct heddle_ticket *ticket, hd_ns span) {
 	struct heddle_far *far = ticket->far;
-	int rc = hd_device_wait(far->device, far->event, HEDDLE_FAR_SETTLE);
+	int rc = hd_device_wait(far->device, far->event, span);
 
 	if (rc == -ETIMEDOUT)
 		ticket->far = NULL; /* lost to this process: the device may still write there */

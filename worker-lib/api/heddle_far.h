@@ -83,9 +83,9 @@ bool heddle_far_is_busy(const struct heddle_far *far);
 int heddle_far_land(struct heddle_ticket *ticket);
 /* When to look again at what was found unfinished. */
 hd_ns heddle_far_next(struct heddle_far *far, hd_ns now);
-/* Waits until the device needs nothing of the ticket's any more: 0, -EIO, -ETIMEDOUT (HEDDLE_FAR_SETTLE), with words.
- * The ticket has no part on it after the last. */
-int heddle_far_wait(struct heddle_ticket *ticket);
+/* Waits for `span` at most until the device needs nothing of the ticket's any more: 0, -EIO, -ETIMEDOUT, with
+ * words. The ticket has no part on it after the last. */
+int heddle_far_wait(struct heddle_ticket *ticket, hd_ns span);
 /* The device's words go to the caller's log. */
 void heddle_far_log(const struct heddle *fabric);
 /* The ticket's part is spare now. With the lock held, if the ticket was ever queued. */

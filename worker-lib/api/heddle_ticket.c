@@ -209,7 +209,7 @@ struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction) {
 
 void heddle_ticket_discard(struct heddle *fabric, struct heddle_ticket *ticket) {
 	if (ticket->far)
-		(void)heddle_far_wait(ticket);
+		(void)heddle_far_wait(ticket, HEDDLE_FAR_SETTLE);
 	if (ticket->far) {
 		pthread_mutex_lock(&fabric->lock);
 		heddle_far_give_back(fabric, ticket);
@@ -260,10 +260,10 @@ static void empty_ring(struct heddle_ticket_ring *ring) {
 	}
 }
 
-/* What has come to the host reaches the device. */
-static void settle(struct heddle_ticket *ticket) {
+/* What has come to the host reaches the device. Returns for how long the next ticket may be waited for. */
+static hd_ns settle(struct heddle_ticket *ticket, hd_ns span) {
 	bool landing = ticket->far->landing;
-	int rc = heddle_far_wait(ticket);
+	int rc = heddle_far_wait(ticket, span);
 
 	if (rc < 0)
 		heddle_far_log(ticket->fabric);
@@ -271,17 +271,19 @@ static void settle(struct heddle_ticket *ticket) {
 		heddle_ticket_end(ticket, HEDDLE_APPLIED, HEDDLE_REASON_NONE);
 	else if (rc == -EIO && !ticket->ended)
 		heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_DEVICE);
+	return rc == -ETIMEDOUT ? 0 : span;
 }
 
 /* What has not ended has failed; what is kept for a restart of the server is let go of. */
 void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
 	struct heddle_ticket *ticket;
+	hd_ns span = HEDDLE_FAR_SETTLE;
 
 	empty_ring(&fabric->commands);
 	empty_ring(&fabric->cancels);
 	while ((ticket = TAILQ_FIRST(&fabric->tickets))) {
 		if (ticket->far)
-			settle(ticket);
+			span = settle(ticket, span);
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer does not follow TAILQ_REMOVE */
 		if (!ticket->ended)
 			heddle_ticket_end(ticket, HEDDLE_FAILED, reason);

@@ -156,8 +156,8 @@ struct hd_packer {
 
 struct hd_push_args {
 	const float *data; /* only read; must stay unchanged until released() */
-	const struct hd_packer *
-		packer; /* in place of data; NULL: none. Dense updates only; read during the call */
+	/* Of a dense update, in place of data; NULL: none. Read during the call. */
+	const struct hd_packer *packer;
 	uint64_t values; /* the whole model's; of a sparse one those of its runs */
 	/* Sparse (dtype HD_DTYPE_SPARSE32): which values data are, ascending; must stay as long as data. */
 	const struct hd_run *runs;

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -240,6 +241,36 @@ static void test_closes_meanwhile(void **state) {
 	}
 }
 
+/* A stream that stands still holds the end up for a second, however many pushes wait for it; what the device may still
+ * use is left to it. */
+static void test_closes_beside_a_stream_that_stands_still(void **state) {
+	struct far_scene *scene = begin((struct hd_fake_config){.seed = 1, .delay = 1U << 30});
+	struct heddle *fabric = far_open(scene, "still", FAR_VALUES);
+	struct hd_device *device = far_device(scene);
+	struct heddle_ticket *ticket[4];
+	struct timespec before, after;
+	void *memory;
+
+	assert_int_equal(device->ops->allocate(device, FAR_VALUES * sizeof(float), &memory), 0);
+	for (size_t i = 0; i < 4; i++)
+		ticket[i] = push(fabric, memory, 0);
+	(void)clock_gettime(CLOCK_MONOTONIC, &before);
+	assert_int_equal(heddle_close(fabric, 1), -ETIMEDOUT);
+	(void)clock_gettime(CLOCK_MONOTONIC, &after);
+	assert_in_range(after.tv_sec - before.tv_sec, 1, 3);
+	for (size_t i = 0; i < 4; i++) {
+		struct heddle_status status = HEDDLE_STATUS_INIT;
+
+		assert_int_equal(heddle_ticket_test(ticket[i], &status), 1);
+		assert_int_equal(status.reason, HEDDLE_REASON_CLOSED);
+		heddle_ticket_free(ticket[i]);
+	}
+	far_scene_destroy(scene);
+	/* Four each of stream, event, registered memory and copy; and the caller's. */
+	assert_int_equal(hd_fake_close(device), 4 * 4 + 1);
+	hd_device_use(NULL);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bits),
@@ -253,6 +284,7 @@ int main(void) {
 		cmocka_unit_test(test_waits_for_the_stream),
 		cmocka_unit_test(test_cancelled_while_packed),
 		cmocka_unit_test(test_closes_meanwhile),
+		cmocka_unit_test(test_closes_beside_a_stream_that_stands_still),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
