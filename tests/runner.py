@@ -3,12 +3,14 @@
 """Builds every configuration, runs the suites in each where they say something new, and counts.
 
     build/gcc    every suite; -Werror
-    build/clang  builds only, unoptimized: -Werror of the other compiler (clang-tidy reads its commands)
-    build/asan   clang, ASan + UBSan: unit, sim (but for those of the suite `measured`), fuzz (libFuzzer)
+    build/asan   clang, also -Werror, ASan + UBSan: unit, sim (but for the suite `measured`), fuzz (libFuzzer)
     build/tsan   clang, TSan: the tests marked with the suite `threads`
 
 A test that runs in several configurations counts once: failed when it failed in any, skipped when it could run
 in none. A cmocka program counts once for each of its test functions.
+
+The suite netns waits more than it computes: the other builds and clang-tidy use what it leaves, at the lowest
+priority. Everything else is one phase after the other.
 
 Tests by name, and --quick, run in build/gcc alone (or --config), for which only what they need is built.
 """
@@ -19,11 +21,11 @@ import json
 import os
 import pathlib
 import re
-import resource
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import faults
@@ -41,72 +43,101 @@ SANITIZE = ["-Db_lundef=false",
             "-Dc_args=-fno-sanitize-recover=all -fno-omit-frame-pointer -gline-tables-only"]
 CONFIGS = {
     "gcc": ("gcc", [], SUITES),
-    "clang": ("clang", ["-Doptimization=0", "-Ddebug=false"], []),
     "asan": ("clang", ["-Db_sanitize=address,undefined", *SANITIZE], ["unit", "sim", "fuzz"]),
     "tsan": ("clang", ["-Db_sanitize=thread", *SANITIZE], ["threads"]),
 }
 QUICK = ["house", "unit"]  # without what is marked with the suite `slow`
 RANK = {"skipped": 0, "passed": 1, "failed": 2}
+# Runs a command when nothing else wants to run: SCHED_IDLE, in a session that counts least (sched(7), autogroup).
+IDLE = ["sh", "-c", '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec chrt -i 0 "$@"', "idle"]
 started = time.monotonic()
-running = None  # the child's process group, for signals
+children = set()  # each leads a process group, for signals
+ending = threading.Event()  # a signal came: no further children
+beside = threading.local()  # .idle: this thread's commands run when nothing else wants to
 
 
-phases = []  # (what, when it began, processor time of all children by then)
+class Phase:
+    """A part of the run: how long it took, and the processor time of its commands."""
+
+    all = []
+
+    def __init__(self, text):
+        self.text, self.began, self.used = text, time.monotonic(), 0
+        self.ended = self.began
+        self.all.append(self)
+        say(text)
+
+    def __enter__(self):
+        beside.phase = self
+        return self
+
+    def __exit__(self, *_):
+        self.ended = time.monotonic()
 
 
 def say(text):
     print(f"== [{time.monotonic() - started:4.0f} s] {text}", flush=True)
 
 
-def phase(text):
-    say(text)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    phases.append((text, time.monotonic(), used.ru_utime + used.ru_stime))
-
-
 def show_times():
     """How long each phase took, and what it would need of processors that do nothing else."""
-    for (text, began, used), (_, ended, used_then) in zip(phases, phases[1:]):
-        print(f"   {ended - began:5.0f} s, {used_then - used:5.0f} s of processors: {text}")
+    for phase in Phase.all:
+        print(f"   {phase.ended - phase.began:5.0f} s, {phase.used:5.0f} s of processors: {phase.text}")
+
+
+def wait(child, timeout_s):
+    """The processor time that a child took, with those that it waited for."""
+    ends = time.monotonic() + timeout_s
+    while True:
+        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if pid:
+            child.returncode = os.waitstatus_to_exitcode(status)
+            return usage.ru_utime + usage.ru_stime
+        if time.monotonic() >= ends:
+            raise subprocess.TimeoutExpired(child.args, timeout_s)
+        time.sleep(0.05)
 
 
 def run(command, log=None, env=None):
     """Runs a command in a process group of its own, so that an end of ours ends all of it."""
-    global running
+    if ending.is_set():
+        sys.exit(1)  # of this thread
     left = DEADLINE_S - (time.monotonic() - started)
     out = open(log, "w") if log else None
-    running = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT if out else None,
-        env={**os.environ, **(env or {})}, start_new_session=True)
+    child = subprocess.Popen(
+        [*(IDLE if getattr(beside, "idle", False) else []), *command], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out,
+        stderr=subprocess.STDOUT if out else None, env={**os.environ, **(env or {})}, start_new_session=True)
+    children.add(child)
     try:
-        return running.wait(timeout=max(left, 1))
+        beside.phase.used += wait(child, max(left, 1))
+        return child.returncode
     except subprocess.TimeoutExpired:
         say(f"out of time ({DEADLINE_S} s): {' '.join(map(str, command))}")
-        end_child()
+        end(child)
         return 124
     finally:
-        running = None
+        children.discard(child)
         if out:
             out.close()
 
 
-def end_child():
-    if running is None:
-        return
-    for sig, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 5)):
+def end(child):
+    for sig, patience_s in ((signal.SIGTERM, 10), (signal.SIGKILL, 5)):
         try:
-            os.killpg(running.pid, sig)
-            running.wait(timeout=patience)
+            os.killpg(child.pid, sig)
+            wait(child, patience_s)
             return
-        except ProcessLookupError:
+        except (ProcessLookupError, ChildProcessError):
             return
         except subprocess.TimeoutExpired:
             pass
 
 
 def interrupted(number, frame):
-    end_child()
-    sys.exit(128 + number)
+    ending.set()
+    for child in list(children):
+        end(child)
+    os._exit(128 + number)  # whatever the other thread waits for
 
 
 class Results:
@@ -119,6 +150,9 @@ class Results:
         old = self.tests.get((suite, name))
         if old is None or RANK[result] > RANK[old[0]]:
             self.tests[suite, name] = (result, why)
+
+    def passed(self, suite, name):
+        return self.tests.get((suite, name), ("", ""))[0] == "passed"
 
     def count(self, result):
         return sum(1 for r, _ in self.tests.values() if r == result)
@@ -137,7 +171,6 @@ def build(name, results, wanted=None):
     directory = BUILD / name
     log = BUILD / f"{name}.log"
     BUILD.mkdir(exist_ok=True)
-    phase(f"build/{name}: {compiler} {' '.join(o for o in options if 'sanitize=' in o)}".rstrip())
     setup = ["meson", "setup", str(directory), "-Dtests=enabled", *options]
     if (directory / "build.ninja").exists():
         setup.append("--reconfigure")
@@ -145,11 +178,12 @@ def build(name, results, wanted=None):
         shutil.rmtree(directory)
     ccache = ["ccache"] if shutil.which("ccache") else []
     env = {"CC": " ".join([*ccache, compiler])}
-    for step in (lambda: setup, lambda: ["ninja", "-C", str(directory), "-j", JOBS, *targets_of(name, wanted)]):
-        if run(step(), log, env) != 0:
-            tail(log)
-            results.add("build", name, "failed", f"build/{name} does not build (build/{name}.log)")
-            return False
+    with Phase(f"build/{name}: {compiler} {' '.join(o for o in options if 'sanitize=' in o)}".rstrip()):
+        for step in (lambda: setup, lambda: ["ninja", "-C", str(directory), "-j", JOBS, *targets_of(name, wanted)]):
+            if run(step(), log, env) != 0:
+                tail(log)
+                results.add("build", name, "failed", f"build/{name} does not build (build/{name}.log)")
+                return False
     results.add("build", name, "passed")
     return True
 
@@ -234,7 +268,6 @@ def run_suite(config, suite, results, netns_ok, options=()):
     base = f"run-{suite}"
     log = BUILD / config / "meson-logs" / f"{base}.json"
     log.unlink(missing_ok=True)
-    phase(f"{suite} ({config})")
     jobs = 1 if suite in ("netns", "bench", "house", "gpu") else JOBS
     command = ["meson", "test", "-C", str(BUILD / config), "--no-rebuild", "--print-errorlogs",
                "--logbase", base, "--num-processes", str(jobs),
@@ -245,7 +278,8 @@ def run_suite(config, suite, results, netns_ok, options=()):
     env = {"UBSAN_OPTIONS": "print_stacktrace=1", "HEDDLE_TEST_CONFIG": config}
     if config == "tsan":  # the sanitizer's fixed memory map does not survive much address randomisation
         command = ["setarch", "-R", *command]
-    code = run(command, env=env)
+    with Phase(f"{suite} ({config})"):
+        code = run(command, env=env)
     if not log.exists():
         results.add(suite, f"meson test ({config})", "failed", f"exit status {code}, no log")
         return
@@ -254,22 +288,41 @@ def run_suite(config, suite, results, netns_ok, options=()):
         results.add(suite, f"meson test ({config})", "failed", "out of time")
 
 
-def run_all(wanted, results):
-    configs = ["gcc", "clang"]
-    configs += ["asan"] if {"unit", "sim", "fuzz"} & set(wanted) else []
-    configs += ["tsan"] if "unit" in wanted else []
+def run_beside(configs, tidy, results):
+    """What needs nothing of the network, when nothing else wants to run; what clang-tidy found clean, the suite house
+    does not look at again."""
+    beside.idle = True
     threads = {"tsan": lambda test: "threads" in suites_of(test)}
-    built = [c for c in configs if build(c, results, threads.get(c))]
+    for config in configs:
+        build(config, results, threads.get(config))
+    if tidy:
+        with Phase("clang-tidy, beside"):
+            run([sys.executable, "tests/house/check_tidy.py", str(BUILD / "gcc")], BUILD / "tidy.log")
+
+
+def run_all(wanted, results):
+    others = ["asan"] if {"unit", "sim", "fuzz"} & set(wanted) else []
+    others += ["tsan"] if "unit" in wanted else []
     netns_ok = namespaces_work()
-    for config in built:
-        have = tests_of(config)
-        for suite in CONFIGS[config][2]:
-            if suite not in wanted and suite != "threads":
-                continue
-            if have.get(suite):
-                run_suite(config, suite, results, netns_ok)
-            elif config == "gcc" or suite == "threads":
-                results.add(suite, f"suite ({config})", "failed", "the suite has no tests")
+    gcc = build("gcc", results)
+    lane = threading.Thread(target=run_beside, args=(others, gcc and "house" in wanted, results), daemon=True)
+    lane.start()
+    if gcc and "netns" in wanted:
+        run_tests("gcc", ["netns"], results, netns_ok)
+    lane.join()
+    for config in ["gcc", *others]:
+        if results.passed("build", config):
+            suites = [s for s in CONFIGS[config][2] if s == "threads" or (s in wanted and s != "netns")]
+            run_tests(config, suites, results, netns_ok)
+
+
+def run_tests(config, suites, results, netns_ok):
+    have = tests_of(config)
+    for suite in suites:
+        if have.get(suite):
+            run_suite(config, suite, results, netns_ok)
+        elif config == "gcc" or suite == "threads":
+            results.add(suite, f"suite ({config})", "failed", "the suite has no tests")
 
 
 def run_quick(results):
@@ -308,7 +361,7 @@ def show_list(config, results):
 
 
 def report(results):
-    phase("done")
+    say("done")
     show_times()
     for suite in ["build", *SUITES]:
         mine = [r for (s, _), (r, _) in results.tests.items() if s == suite]
