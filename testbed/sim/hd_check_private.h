@@ -199,5 +199,7 @@ int hd_check_find_life(const struct hd_check *check, uint16_t incarnation);
 bool hd_check_enter_life(struct hd_check *check, hd_version version);
 /* The model's hash at a version, and that of what a pull of it delivers; NULL when it never was. */
 uint64_t *hd_check_hash_at(const struct hd_check *check, hd_version version);
+/* from[i] -= what[i] */
+void hd_check_subtract(float *from, const float *what, uint64_t values);
 
 #endif
