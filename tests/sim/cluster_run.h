@@ -39,8 +39,8 @@ void expect(struct run *run, uint64_t applied);
 /* Runs it twice: all that happens is the same, at the same moment. */
 void expect_same(struct run *run);
 
-/* Seeds to run: HEDDLE_SIM_SEEDS of them, or `otherwise`, from HEDDLE_SIM_FIRST on, or 1. Who says how many wants
- * nothing but those. */
+/* Seeds to run: HEDDLE_SIM_SEEDS of them, or `otherwise` (a third of it under ASan), from HEDDLE_SIM_FIRST on, or 1.
+ * Who says how many wants nothing but those. */
 uint64_t run_seeds(uint64_t otherwise);
 uint64_t run_first_seed(void);
 bool run_only_seeds(void);
