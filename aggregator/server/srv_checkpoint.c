@@ -183,7 +183,8 @@ void hd_server_checkpoint_done(
 		job->restoring = false;
 		srv_job_joined(&turn, job);
 	}
-	if (job->checkpoint_asked) /* while this one was written: the last worker left, for one */
-		srv_checkpoint_consider(&turn, job, true);
+	/* Asked for while this one was written, or due by commits: there may be no further one, as workers wait for
+	 * those to be durable. */
+	srv_checkpoint_consider(&turn, job, false);
 	server->freed = true; /* buffers; and the job's summary may be due */
 }

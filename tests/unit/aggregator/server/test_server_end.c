@@ -335,6 +335,28 @@ static void test_not_while_somebody_is_there(void **state) {
 	close_fixture(f);
 }
 
+/* As many commits as make one due, while one is written: workers may wait for those to be durable, and push nothing. */
+static void test_due_while_one_is_written(void **state) {
+	struct fixture *f = open_fixture(&disk, true);
+	hd_version version;
+
+	(void)state;
+	f->config.checkpoint_commits = 1;
+	f->slow = true;
+	start(f);
+	version = begin(f);
+	assert_int_equal(f->writing->version, version);
+	version = fake_push_direct(f->worker, 2, version, f->g, VALUES)->version;
+	assert_int_equal(f->saves, 0);
+	disk_end(f);
+	assert_non_null(f->writing);
+	assert_int_equal(f->writing->version, version);
+	disk_end(f);
+	assert_null(f->writing);
+	assert_int_equal(f->saves, 2);
+	close_fixture(f);
+}
+
 /* Somebody comes while the last checkpoint is written: the job goes on, nothing is read back. */
 static void test_goes_on(void **state) {
 	struct fixture *f = open_fixture(&disk, true);
@@ -372,6 +394,7 @@ int main(void) {
 		cmocka_unit_test(test_ended_by_the_controller),
 		cmocka_unit_test(test_not_while_somebody_is_there),
 		cmocka_unit_test(test_goes_on),
+		cmocka_unit_test(test_due_while_one_is_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
