@@ -65,6 +65,7 @@ void hd_histogram_add(
 	while (i < scale->count && value > scale->bounds[i].most)
 		i++;
 	histogram->bucket[i] = sum_of(histogram->bucket[i], 1);
+	histogram->count = sum_of(histogram->count, 1);
 	histogram->sum = sum_of(histogram->sum, value);
 	histogram->max = value > histogram->max ? value : histogram->max;
 }
@@ -78,14 +79,10 @@ uint64_t hd_histogram_count_to(const struct hd_histogram *histogram, uint8_t buc
 	return count;
 }
 
-uint64_t hd_histogram_count(const struct hd_histogram *histogram) {
-	return hd_histogram_count_to(histogram, HD_HISTOGRAM_BUCKETS_MAX - 1);
-}
-
 double hd_histogram_mean(const struct hd_histogram *histogram) {
-	const uint64_t count = hd_histogram_count(histogram);
-
-	return count > 0 ? (double)histogram->sum / (double)count : (double)NAN;
+	if (histogram->count == 0)
+		return (double)NAN;
+	return (double)histogram->sum / (double)histogram->count;
 }
 
 double hd_histogram_quantile(

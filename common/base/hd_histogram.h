@@ -35,12 +35,11 @@ extern const struct hd_scale hd_scale_delay;
 
 struct hd_histogram {
 	uint64_t bucket[HD_HISTOGRAM_BUCKETS_MAX];
-	uint64_t sum, max; /* of the values */
+	uint64_t count, sum, max; /* of the values */
 };
 
 void hd_histogram_add(struct hd_histogram *histogram, const struct hd_scale *scale, uint64_t value);
-/* The values that were added; and of these, those in the buckets from the first to this one. */
-uint64_t hd_histogram_count(const struct hd_histogram *histogram);
+/* Of the values that were added, those in the buckets from the first to this one. */
 uint64_t hd_histogram_count_to(const struct hd_histogram *histogram, uint8_t bucket);
 /* As counted; NaN: no value was added. */
 double hd_histogram_mean(const struct hd_histogram *histogram);

@@ -141,13 +141,12 @@ static struct histogram_row row_of(const struct hd_stats_histogram *view, const 
 		.histogram = view->family->name,
 		.of = of,
 		.unit = scale->shell_unit,
-		.count = hd_histogram_count(histogram),
+		.count = histogram->count,
 		.mean = hd_histogram_mean(histogram) * size,
 		.p50 = hd_histogram_quantile(histogram, scale, 0.5) * size,
 		.p90 = hd_histogram_quantile(histogram, scale, 0.9) * size,
 		.p99 = hd_histogram_quantile(histogram, scale, 0.99) * size,
-		.max
-		= hd_histogram_count(histogram) > 0 ? (double)histogram->max * size : (double)NAN,
+		.max = histogram->count > 0 ? (double)histogram->max * size : (double)NAN,
 		.help = view->family->help,
 		.buckets = {scale, histogram},
 	};

@@ -349,7 +349,7 @@ static void put_histogram(struct hd_out *out, const struct hd_stats_histogram *v
 	put_family_name(out, family);
 	hd_out_text(out, "_count");
 	put_labels(out, family->label, view->label, NULL);
-	hd_out_u64(out, hd_histogram_count(view->histogram));
+	hd_out_u64(out, view->histogram->count);
 	hd_out_char(out, '\n');
 	put_family_name(out, family);
 	hd_out_text(out, "_sum");

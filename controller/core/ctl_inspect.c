@@ -55,7 +55,7 @@ static bool waits_add_up(const struct hd_controller *c, char *error, size_t erro
 	uint64_t waits = 0;
 
 	for (size_t i = 0; i < CTL_DIRECTIONS; i++)
-		waits += hd_histogram_count(&c->grant_wait[i]);
+		waits += c->grant_wait[i].count;
 	if (waits != c->counters.grants)
 		(void)snprintf(
 			error,

@@ -48,7 +48,7 @@ int heddle_get_times(struct heddle *fabric, enum heddle_time which, struct heddl
 	*times = (struct heddle_times){
 		.size = sizeof *times,
 		.buckets = scale->count + 1U,
-		.count = hd_histogram_count(&now),
+		.count = now.count,
 		.sum_s = (double)now.sum * scale->metric_size,
 		.max_s = (double)now.max * scale->metric_size,
 	};

@@ -24,7 +24,7 @@ static struct world *joined(void) {
 /* So many times, the newest of which made the sum grow from *sum by so many ms. */
 static void
 expect(const struct hd_histogram *histogram, uint64_t count, uint64_t *sum, uint64_t ms) {
-	assert_int_equal(hd_histogram_count(histogram), count);
+	assert_int_equal(histogram->count, count);
 	assert_in_range(histogram->sum - *sum, ms * HD_MS, (ms + WAYS_MS) * HD_MS);
 	*sum = histogram->sum;
 }
@@ -63,17 +63,17 @@ static void test_push(void **state) {
 	assert_int_equal(world->ticket[HD_PUSH][2].state, HD_TICKET_APPLIED);
 	expect(&times->grant_wait, 2, &grant, 0);
 	assert_in_range(times->first_chunk.sum - first, 5 * HD_MS, 1300 * HD_MS);
-	assert_int_equal(hd_histogram_count(&times->first_chunk), 2);
-	assert_int_equal(hd_histogram_count(&times->whole), 2);
+	assert_int_equal(times->first_chunk.count, 2);
+	assert_int_equal(times->whole.count, 2);
 	/* What is dropped was asked for, and that is all. */
 	world->controller.after = 0;
 	world->controller.drop_reason = HD_REASON_BOUND;
 	assert_int_equal(push(world, 2, hd_version_make(1, 9)), 3);
 	run_ms(world, 100);
 	assert_int_equal(world->ticket[HD_PUSH][3].state, HD_TICKET_DROPPED);
-	assert_int_equal(hd_histogram_count(&times->grant_wait), 2);
-	assert_int_equal(hd_histogram_count(&times->whole), 2);
-	assert_int_equal(hd_histogram_count(&hd_worker_times(world->worker, HD_PULL)->whole), 0);
+	assert_int_equal(times->grant_wait.count, 2);
+	assert_int_equal(times->whole.count, 2);
+	assert_int_equal(hd_worker_times(world->worker, HD_PULL)->whole.count, 0);
 	destroy(world);
 }
 
@@ -104,9 +104,9 @@ static void test_credit(void **state) {
 	assert_int_equal(push(world, 0, hd_version_make(1, 9)), 1);
 	run_ms(world, 100);
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
-	assert_int_equal(hd_histogram_count(&times->grant_wait), 0);
-	assert_int_equal(hd_histogram_count(&times->first_chunk), 0);
-	assert_int_equal(hd_histogram_count(&times->whole), 1);
+	assert_int_equal(times->grant_wait.count, 0);
+	assert_int_equal(times->first_chunk.count, 0);
+	assert_int_equal(times->whole.count, 1);
 	destroy(world);
 }
 
@@ -123,7 +123,7 @@ static void test_pull(void **state) {
 	assert_int_equal(world->ticket[HD_PULL][1].state, HD_TICKET_APPLIED);
 	expect(&times->grant_wait, 1, &grant, 0);
 	expect(&times->first_chunk, 1, &first, 0);
-	assert_int_equal(hd_histogram_count(&times->whole), 1);
+	assert_int_equal(times->whole.count, 1);
 	whole = times->whole.sum;
 	world->controller.silent = true;
 	assert_int_equal(pull(world, 1, 0, false), 2);
@@ -140,8 +140,8 @@ static void test_pull(void **state) {
 	assert_int_equal(pull(world, 1, world->server.version, true), 3);
 	run_ms(world, 50);
 	assert_int_equal(world->ticket[HD_PULL][3].state, HD_TICKET_DROPPED);
-	assert_int_equal(hd_histogram_count(&times->whole), 2);
-	assert_int_equal(hd_histogram_count(&hd_worker_times(world->worker, HD_PUSH)->whole), 0);
+	assert_int_equal(times->whole.count, 2);
+	assert_int_equal(hd_worker_times(world->worker, HD_PUSH)->whole.count, 0);
 	destroy(world);
 }
 
