@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Replication: a job that has a replica has a rep_primary at its server and a rep_job at the replica, which is the
- * same core (docs/architecture.md, Replica).
+ * same core (docs/protocol/replica.md).
  *
  *   server                                            replica
  *   rep_primary.c    orders, permits, confirmed       rep_job.c       orders, the log's queue, applying

@@ -63,7 +63,7 @@ enum hd_staleness_rule {
 	HD_STALENESS_COUNT
 };
 
-/* When the server makes a step of a job (docs/architecture.md, Synchronous steps). */
+/* When the server makes a step of a job (docs/protocol/commit.md, Synchronous steps). */
 enum hd_sync {
 	HD_SYNC_NONE = 0, /* of each update */
 	HD_SYNC_ALL = 1, /* of one update of every worker that is there */

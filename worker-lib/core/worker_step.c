@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Synchronous jobs (docs/architecture.md): what a worker knows of the server's steps.
+ * Synchronous jobs (docs/protocol/commit.md): what a worker knows of the server's steps.
  *
  *   push (base 8) ..... held ..... | step: version 12 | OUTCOME applied, of a laggard DROPPED late
  *   pull ............ waits ..........................| asked for: version 12
