@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What any device must do, done by a GPU: bits, flags, order, errors in words. Exit 77 (skipped) where there is none. */
+/* What any device must do, done by a GPU: bits, flags, order, errors in words. Exit 77 (skipped) without one. */
 #include "device_check.h"
 
 #include <errno.h>

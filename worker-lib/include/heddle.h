@@ -201,9 +201,9 @@ struct heddle_options {
 	{ .size = sizeof(struct heddle_options), .rank = -1 }
 #endif
 
-/* Opens the job; joining goes on by itself. options may be NULL. The spec is copied. -EINVAL (spec, option, environment,
- * key file), -ENOENT, -EACCES (files), -EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT (names), -EDESTADDRREQ (neither
- * controller nor server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread), -ENOMEM; heddle_last_error() has words. */
+/* Opens the job and copies the spec; joining goes on by itself. options may be NULL. -EINVAL (spec, option, key file,
+ * environment), -ENOENT, -EACCES (files), -EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT (names), -EDESTADDRREQ (neither
+ * controller nor server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread), -ENOMEM. heddle_last_error() says more. */
 int heddle_open(
 	const struct heddle_spec *spec,
 	const struct heddle_options *options,

@@ -67,8 +67,7 @@ static void test_texts(void **state) {
 
 static void test_saturation(void **state) {
 	struct hd_histogram histogram = {
-		.bucket = {[1] = UINT64_MAX - 1}, .count = UINT64_MAX - 1, .sum = UINT64_MAX - 5
-	};
+		.bucket = {[1] = UINT64_MAX - 1}, .count = UINT64_MAX - 1, .sum = UINT64_MAX - 5};
 
 	(void)state;
 	hd_histogram_add(&histogram, &hd_scale_delay, 1);

@@ -218,35 +218,6 @@ static void test_server_is_told_at_once(void **state) {
 	net_close(&net);
 }
 
-/* The same of a server that is back while the controller is the same: its next word follows when it is placed. */
-static void test_server_is_back(void **state) {
-	struct hd_message anew;
-	struct peer *server;
-	uint64_t serving;
-	struct net net;
-
-	(void)state;
-	net_open(&net, &first);
-	server = net_server(&net, "ps");
-	net_worker(&net, "team", "mnist", 0, 8);
-	net_run(&net, SETTLED);
-	serving = job_of(&net, "mnist")->serving;
-	peer_restart(server);
-	net_run(&net, 2 * HD_SECOND);
-	server->count = 0;
-	anew = net_register_server(server);
-	anew.register_.incarnation = 0;
-	say(server, anew);
-	net_run(&net, 5 * HD_MS);
-	assert_int_equal(peer_count(server, HD_MSG_REPLICA), 2);
-	assert_int_equal(server->log[0].kind, HD_MSG_REPLICA);
-	assert_int_equal(server->log[0].replica.order, HD_REPLICA_SERVE);
-	assert_true(server->log[0].replica.generation == serving);
-	assert_int_equal(server->log[1].kind, HD_MSG_REGISTERED);
-	assert_true(peer_last(server, HD_MSG_REPLICA)->replica.generation > serving);
-	net_close(&net);
-}
-
 /* Only what must be kept is said, and only when it changes. */
 static void test_said_when_changed(void **state) {
 	struct peer *server, *worker, *shell;
@@ -441,7 +412,6 @@ int main(void) {
 		cmocka_unit_test(test_jobs_come_home),
 		cmocka_unit_test(test_former_servers),
 		cmocka_unit_test(test_server_is_told_at_once),
-		cmocka_unit_test(test_server_is_back),
 		cmocka_unit_test(test_said_when_changed),
 		cmocka_unit_test(test_wrong_texts),
 		cmocka_unit_test(test_ended_survive),

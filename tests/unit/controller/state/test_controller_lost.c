@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+static const struct net_config first = {.epoch = 1, .initial_bps = 80e6, .theta = 3, .logs = true};
+
 /* The controller dies and is back with what it kept. Everybody's session is open again. */
 static void restart(struct net *net) {
 	const struct net_config second
@@ -37,8 +39,6 @@ static struct hd_message state_of(const struct net *net, const struct peer *work
 /* Whoever says in time that it has the job goes on with it, by however old a word; else the node begins anew. With
  * anything on its disk it may be the one that has it. */
 static void test_server_has_lost_it(void **state) {
-	static const struct net_config first
-		= {.epoch = 1, .initial_bps = 80e6, .theta = 3, .logs = true};
 	static const struct {
 		uint16_t flags;
 		bool other_says;
@@ -85,8 +85,6 @@ static void test_server_has_lost_it(void **state) {
 
 /* The host's other node never had it, and may be the first to be back. */
 static void test_one_of_two_nodes(void **state) {
-	static const struct net_config first
-		= {.epoch = 1, .initial_bps = 80e6, .theta = 3, .logs = true};
 	struct peer *server, *beside, *worker, *other;
 	struct hd_message m, anew;
 	struct net net;
@@ -123,10 +121,41 @@ static void test_one_of_two_nodes(void **state) {
 	net_close(&net);
 }
 
+/* A server that is back under the same controller hears SERVE ahead of REGISTERED; its next word follows when it is
+ * placed. */
+static void test_server_is_back(void **state) {
+	struct hd_message anew;
+	struct peer *server;
+	uint64_t serving;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &first);
+	server = net_server(&net, "ps");
+	net_worker(&net, "team", "mnist", 0, 8);
+	net_run(&net, SETTLED);
+	serving = net.controller->jobs[0]->serving;
+	peer_restart(server);
+	net_run(&net, 2 * HD_SECOND);
+	server->count = 0;
+	anew = net_register_server(server);
+	anew.register_.incarnation = 0;
+	say(server, anew);
+	net_run(&net, 5 * HD_MS);
+	assert_int_equal(peer_count(server, HD_MSG_REPLICA), 2);
+	assert_int_equal(server->log[0].kind, HD_MSG_REPLICA);
+	assert_int_equal(server->log[0].replica.order, HD_REPLICA_SERVE);
+	assert_true(server->log[0].replica.generation == serving);
+	assert_int_equal(server->log[1].kind, HD_MSG_REGISTERED);
+	assert_true(peer_last(server, HD_MSG_REPLICA)->replica.generation > serving);
+	net_close(&net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_server_has_lost_it),
 		cmocka_unit_test(test_one_of_two_nodes),
+		cmocka_unit_test(test_server_is_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

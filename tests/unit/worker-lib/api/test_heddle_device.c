@@ -89,8 +89,8 @@ static struct heddle_status ended(struct heddle_ticket *ticket) {
 	return status;
 }
 
-/* In the look at the gradient, in the middle of packing it, while the model is unpacked: each ends as FAILED with words,
- * and the handle goes on with what is on the host. */
+/* In the look at the gradient, in the middle of packing it, while the model is unpacked: each ends as FAILED with
+ * words, and the handle goes on with what is on the host. */
 static void test_falls_off_the_bus(void **state) {
 	for (uint64_t at = 1; at <= 3 * BLOCKS; at++) {
 		struct far_scene *scene = begin((struct hd_fake_config
