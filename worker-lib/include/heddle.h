@@ -203,7 +203,7 @@ struct heddle_options {
 
 /* Opens the job and copies the spec; joining goes on by itself. options may be NULL. -EINVAL (spec, option, key file,
  * environment), -ENOENT, -EACCES (files), -EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT (names), -EDESTADDRREQ (neither
- * controller nor server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread), -ENOMEM. heddle_last_error() says more. */
+ * controller nor server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread), -ENOMEM. */
 int heddle_open(
 	const struct heddle_spec *spec,
 	const struct heddle_options *options,
