@@ -9,7 +9,8 @@ import sys
 
 from house import ROOT
 
-LEDGERS = {"circles.txt": "check_circles", "lengths.txt": "check_lengths", "writers.txt": "check_writers"}
+LEDGERS = {"circles.txt": "check_circles", "dialect.txt": "check_words", "lengths.txt": "check_lengths",
+           "writers.txt": "check_writers"}
 LOWER = "lower it by `tests/house/ledger.py update BUILD`"
 
 
@@ -30,7 +31,8 @@ def read_rows(name):
 def compare(ledger, name, words, noted, found, complete=True):
     """Problems of one row. noted: the ledger's numbers, or None; complete: all was there to be counted."""
     if noted is None:
-        yield f"{name}: {found[0]} {words[0]}, and tests/house/{ledger} takes no new rows"
+        counted = ", ".join(f"{number} {word}" for number, word in zip(found, words) if number)
+        yield f"{name}: {counted}, and tests/house/{ledger} takes no new rows"
         return
     for word, before, now in zip(words, noted, found):
         if now > before:

@@ -75,7 +75,8 @@ int main(void) {
 }
 """
 FILES = {"tests/house/layers.txt": LAYERS, "controller/low/low.h": LOW_H, "controller/low/low.c": LOW_C,
-         "controller/high/high.c": HIGH_C, "controller/programs/main.c": MAIN_C, "build/made.h": ""}
+         "controller/high/high.c": HIGH_C, "controller/programs/main.c": MAIN_C, "build/made.h": "",
+         "README.md": "# Two rooms\n"}
 LOW, HIGH, MAIN = "controller/low/low.c", "controller/high/high.c", "controller/programs/main.c"
 TARGETS = {LOW: "controller/libhd_low.a.p", HIGH: "controller/libhd_high.a.p", MAIN: "controller/main.p"}
 # In low: the call; in high: the function that is put there.
@@ -152,6 +153,20 @@ CASES = [
     ("who compares", "writers", [(HIGH, "low_work(low);", "if (low->count == 2 || low->count <= 1)\n\t\treturn;")], ""),
     ("a value of its own", "writers",
      [(HIGH, "low_work(low);", "struct low mine = {0};\n\n\tmine.count = 1;\n\tlow_work(&mine);")], ""),
+    ("nothing", "words", [], ""),
+    ("a word in a comment of two lines", "words", [(LOW, "", "/* Two rounds are un" "der\n * way. */\n")],
+     "low.c: 1 words of words.txt in its prose, and"),
+    ("a word in a message of two strings", "words",
+     [(MAIN, "struct low low;", 'struct low low;\n\tputs("no"\n\t     "body");')],
+     "main.c: 1 words of words.txt in its strings, and"),
+    ("a word in a document", "words", [("README.md", "", "It is un" "der way.\n")],
+     "README.md:2: prose: `un" "der way`"),
+    ("a word in code of a document", "words", [("README.md", "", "`un" "der way`\n```\nun" "der way\n```\n")], ""),
+    ("a clause without its subject", "words", [(LOW, "", "// It ends. Wh" "o waits is told.\n")],
+     "low.c:8: prose: `Wh" "o`"),
+    ("a question", "words", [(LOW, "", "// It ends. Wh" "o waits for it, and why?\n")], ""),
+    ("a file that lost a word", "words", [("tests/house/dialect.txt", "", f"{LOW} 2 0\n"),
+     (LOW, "", "// un" "der way\n")], "1 words of words.txt in its prose instead of 2: lower it"),
     ("nothing", "purity", [], ""),
     ("a clock, by a pointer", "purity",
      [(LOW, "", "extern long time(long *);\nlong (*low_clock)(long *);\nlong (*low_clock)(long *) = time;\n")],
