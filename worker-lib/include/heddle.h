@@ -51,7 +51,7 @@ struct heddle; /* the membership of one worker in one job */
 struct heddle_spec; /* a job's description */
 struct heddle_ticket; /* one push, pull or all-reduce, until it is freed */
 
-/* The memory that a buffer is in. CUDA is reserved: -ENOTSUP unless the library was built with it. */
+/* The memory of a buffer. CUDA: on a GPU, accessed in the order of the stream (docs/library.md, "GPU memory"). */
 enum heddle_memory {
 	HEDDLE_MEMORY_HOST = 0,
 	HEDDLE_MEMORY_CUDA = 1
@@ -97,7 +97,8 @@ enum heddle_reason {
 	HEDDLE_REASON_TIMEOUT = 18,
 	HEDDLE_REASON_UNKNOWN_KEY = 19,
 	HEDDLE_REASON_VERSION_MISMATCH = 20,
-	HEDDLE_REASON_PREEMPTED = 22 /* its machine is preempted; it did not end in time */
+	HEDDLE_REASON_PREEMPTED = 22, /* its machine is preempted; it did not end in time */
+	HEDDLE_REASON_DEVICE = 24 /* the GPU with the data failed */
 };
 
 /* The number of updates in a model version (its lower 48 bits). The upper 16 bits are the server's incarnation,
@@ -283,7 +284,7 @@ struct heddle_pull_options {
  * computed from; options: may be NULL (host memory, copied, fp32). Returns at once and sets *ticket, which reports
  * progress and must be freed. 0, -EDOM (NaN, Inf or a value beyond the payload type's range; heddle_last_error() says
  * where. A staleness weight above 1 can still exceed the range: the push then fails as not-finite), -EAGAIN
- * (HEDDLE_COMMANDS_MAX calls are queued), -ENOTSUP (memory), -ESHUTDOWN (no time is left after
+ * (HEDDLE_COMMANDS_MAX calls are queued), -ENOTSUP, -EIO (GPU), -ESHUTDOWN (no time is left after
  * heddle_preempt_notice()), -EINVAL (also: the job has no model), -ENOMEM, -ECONNREFUSED, -ECHILD. */
 int heddle_push(
 	struct heddle *fabric,
