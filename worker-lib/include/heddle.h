@@ -208,8 +208,8 @@ struct heddle_options {
 #endif
 
 /* Opens a job and starts to join it in the background. options: may be NULL. Copies spec. 0, -EINVAL (spec, option,
- * environment, key file), -ENOENT, -EACCES (files), -EHOSTUNREACH, -ETIMEDOUT (host names), -EDESTADDRREQ (no
- * controller and no server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread), -ENOMEM. */
+ * environment, key file), -ENOENT, -EACCES (files), -EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT (host names), -EDESTADDRREQ
+ * (no controller and no server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread), -ENOMEM. */
 int heddle_open(
 	const struct heddle_spec *spec,
 	const struct heddle_options *options,
