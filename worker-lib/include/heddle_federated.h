@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libheddle for federated clients: they train on rows of their own and send how far that took them (docs/fedprox.md).
+ * libheddle for federated clients, which train on their own rows and push the resulting change of the model
+ * (docs/fedprox.md).
  *
  *	struct heddle_round round = HEDDLE_ROUND_INIT;
  *	struct heddle_work work = HEDDLE_WORK_INIT;
  *
- *	heddle_spec_federated(spec, &rounds);         how many clients a round has, mu, the deadline ...
+ *	heddle_spec_federated(spec, &rounds);         clients of a round, mu, the deadline ...
  *	while (heddle_round_get(fabric, &round, -1) == 0) {
  *		heddle_pull(fabric, w_t, NULL, -1, &version);
  *		if (version != round.version)
- *			continue;                     that round is over: the next one comes
- *		...epochs of heddle_prox_apply(w, w_t, gradient, ...) until the time is up...
+ *			continue;                     that round is over: get the next one
+ *		...epochs of heddle_prox_apply(w, w_t, gradient, ...) until the deadline...
  *		heddle_round_push(fabric, &round, &work, w_t, w, &ticket);
  *	}
  *
- * The server draws clients for each round, adds up n_k (w_k - w_t), and divides once, by the sum of the n_k that it has
- * received; what comes after the round's end has an old base and is DROPPED late, or counts less (enum heddle_late).
- * heddle_push() and filters are no way for such a job: -EINVAL.
+ * The server draws clients for each round, adds n_k (w_k - w_t), and divides once, by the sum of the n_k that it has
+ * received. An update that arrives after the end of its round has an old base: it is DROPPED (late), or counts with a
+ * lower weight (enum heddle_late). heddle_push() and filters return -EINVAL in a federated job.
  */
 #ifndef HEDDLE_FEDERATED_H
 #define HEDDLE_FEDERATED_H
@@ -28,12 +29,12 @@ extern "C" {
 #endif
 
 /*
- * One local step of FedProx (Li et al., arXiv 1812.06127, section 3.2), in place, for each of `count` values:
+ * Makes one local step of FedProx (Li et al., arXiv 1812.06127, section 3.2), in place, for each of `count` values:
  *   w <- w - rate (grad + mu (w - w_t)),
- * the gradient step of F(w) + mu/2 |w - w_t|^2, where w_t is the model with which the round began and grad the gradient
- * of the client's own loss at w. mu = 0: plain SGD. Arrays do not overlap. The result has the same bits on every
- * machine: each operation is rounded on its own. 0; -EINVAL (a pointer is NULL with count > 0; rate or mu is NaN, Inf
- * or negative: nothing was touched).
+ * the gradient step of F(w) + mu/2 |w - w_t|^2. w_t: the model at the start of the round; grad: the gradient of the
+ * client's own loss at w; mu = 0: plain SGD. The arrays must not overlap. The result has the same bits on every
+ * machine, as each operation is rounded separately. A pure function. 0, -EINVAL (a pointer is NULL with count > 0; rate
+ * or mu is NaN, Inf or negative), which changes nothing.
  */
 int heddle_prox_apply(
 	float *w,
@@ -44,53 +45,53 @@ int heddle_prox_apply(
 	float mu
 );
 
-/* What a client's update weighs in its round's mean. */
+/* The weight of a client's update in the mean of its round. */
 enum heddle_weighting {
-	HEDDLE_WEIGHTING_SAMPLES = 0, /* as many as it has rows */
+	HEDDLE_WEIGHTING_SAMPLES = 0, /* its number of rows */
 	HEDDLE_WEIGHTING_UNIFORM = 1
 };
 
-/* What becomes of an update whose round is over. */
+/* The treatment of an update whose round is over. */
 enum heddle_late {
 	HEDDLE_LATE_DROP = 0,
-	/* It counts in the round under way, by half as much for each step that it is late, up to 16 (HEDDLE_LATE_STEPS_MAX)
-	 * and the job's tau_max of them: as a difference, never as a model. */
+	/* It counts in the current round, as a difference, with half of its weight for each step of delay, up to 16
+	 * steps (HEDDLE_LATE_STEPS_MAX) and the job's tau_max. */
 	HEDDLE_LATE_WEIGHT = 1
 };
 #define HEDDLE_LATE_STEPS_MAX 16
 #define HEDDLE_ROUND_WAIT_MS 60000
 
-/* Rounds of a job; all its workers say the same. */
+/* The rounds of a job; all its workers must set the same values. */
 struct heddle_federated {
 	size_t size;
-	uint32_t clients_per_round; /* drawn for each; 0: 10 */
-	uint32_t min_clients; /* updates without which no round ends; 0: 1 */
+	uint32_t clients_per_round; /* number drawn for each round; 0: 10 */
+	uint32_t min_clients; /* minimum number of updates of a round; 0: 1 */
 	uint32_t min_available; /* workers that the first round waits for; 0: min_clients */
-	uint32_t round_deadline_ms; /* 0: a round waits for all that were drawn and live */
+	uint32_t round_deadline_ms; /* 0: a round waits for all drawn clients that are alive */
 	uint32_t max_epochs; /* 1 .. 65535; 0: 20 */
 	enum heddle_weighting weighting;
-	int drop_stragglers; /* FedAvg: who has not done max_epochs gives nothing; else partial work counts */
-	float mu; /* of the proximal term; of an adaptive one where it begins */
-	/* The server raises mu by 0.1 when the clients' mean loss rose, and lowers it by 0.1, not below 0, after five
-	 * falls in a row (arXiv 1812.06127, 5.3.2). */
+	int drop_stragglers; /* 1 (FedAvg): only clients with max_epochs count; 0: partial work counts */
+	float mu; /* factor of the proximal term; with mu_auto its initial value */
+	/* 1: the server raises mu by 0.1 when the clients' mean loss rose, and lowers it by 0.1, not below 0, after
+	 * five falls in a row (arXiv 1812.06127, 5.3.2). */
 	int mu_auto;
-	uint64_t seed; /* with the round's number it decides who is drawn */
+	uint64_t seed; /* determines, with the round's number, the drawn clients */
 	enum heddle_late late;
-	/* So long a round that too few are here for waits, from the last client that came on, before heddle_round_get() says
-	 * so; 0: HEDDLE_ROUND_WAIT_MS; at most a day. */
+	/* How long a round waits while there are too few clients, from the last client that joined, before
+	 * heddle_round_get() returns an error; 0: HEDDLE_ROUND_WAIT_MS; at most a day. */
 	uint32_t round_wait_ms;
 };
-/* Makes the job a federated one: its steps are rounds. Also sets the server's step to w + mean of the deltas (rate 1,
- * no momentum, no decay); heddle_spec_sgd() after it makes that another one (server momentum). heddle_open() says what
- * is wrong with a value. -EINVAL (NULL, size, max_epochs, weighting, late). */
+/* Makes the job federated: its steps are rounds. Also sets the server's step to w + mean of the deltas (rate 1, no
+ * momentum, no decay); a later heddle_spec_sgd() replaces that (server momentum). heddle_open() rejects bad values. 0,
+ * -EINVAL (NULL, size, max_epochs, weighting, late). */
 int heddle_spec_federated(struct heddle_spec *spec, const struct heddle_federated *rounds);
 
 /* A round for which this worker was drawn. */
 struct heddle_round {
 	size_t size;
 	uint32_t round; /* counts from 1 */
-	uint64_t version; /* of the model w_t to begin with */
-	uint32_t place, clients; /* the place-th (from 0) of so many */
+	uint64_t version; /* of the model w_t at the start */
+	uint32_t place, clients; /* place of this client (from 0) among `clients` */
 	uint32_t max_epochs;
 	int drop_stragglers;
 	float mu;
@@ -110,22 +111,23 @@ struct heddle_round {
 #define HEDDLE_ROUND_INIT                                                                          \
 	{ .size = sizeof(struct heddle_round) }
 #endif
-/* Waits for the next round that this worker is drawn for; one that nobody took is replaced by the next. timeout_ms < 0:
- * for ever. 0, -ETIMEDOUT, -EINVAL (size, the job is not federated), -ECONNREFUSED, -ESHUTDOWN (left), -ECHILD.
- * Where fewer clients are here than min_clients (or, for the first round, min_available), and none has come for
- * round_wait_ms: -ENODATA when others have left or were never there, so that this is the end of the job; -EHOSTDOWN
- * when they were lost. heddle_last_error() has the numbers. Who calls again waits again: clients that come make the
- * round whole. What it has already is kept; when all have left it is a step, however little it is. */
+/* Waits for the next round for which this worker is drawn; a round that the program did not get is replaced by the
+ * next one. 0, -ETIMEDOUT, -EINVAL (size, the job is not federated), -ECONNREFUSED, -ESHUTDOWN (left), -ECHILD. If
+ * there are fewer clients than min_clients (for the first round: min_available), and none has joined for round_wait_ms:
+ * -ENODATA when the others have left or never joined, so the job is over; -EHOSTDOWN when they were lost.
+ * heddle_last_error() has the numbers. A further call waits again, and clients that join complete the round. The round
+ * keeps its updates; when all clients have left, these form the step. */
 int heddle_round_get(struct heddle *fabric, struct heddle_round *round, int timeout_ms);
-/* Until the deadline; HUGE_VAL without one; 0 also when the server has ended the round, and of NULL. */
+/* Returns the seconds until the deadline; HUGE_VAL without one; 0 for NULL, or when the server has ended the
+ * round. */
 double heddle_round_seconds_left(struct heddle *fabric, const struct heddle_round *round);
 
-/* What was done in a round. */
+/* The work of a client in one round. */
 struct heddle_work {
 	size_t size;
 	uint64_t samples; /* n_k: rows of this client; 1 .. 2^24 */
 	uint32_t epochs; /* done */
-	/* |grad h(w_k; w_t)| / |grad F_k(w_t)|: how inexact w_k is; negative: not computed; must be finite */
+	/* |grad h(w_k; w_t)| / |grad F_k(w_t)|, the inexactness of w_k; negative: not computed; must be finite */
 	float gamma;
 	double loss; /* F_k(w_t); must be finite */
 	enum heddle_payload payload;
@@ -137,14 +139,13 @@ struct heddle_work {
 #define HEDDLE_WORK_INIT                                                                           \
 	{ .size = sizeof(struct heddle_work), .gamma = -1 }
 #endif
-/*
- * Hands over w_k, as the update w_t - w_k with the weight n_k (or 1, by the job's weighting). Both arrays are the
- * caller's again when it returns. A straggler whose work is not to count sends nothing: its ticket ends as DROPPED
- * late, and nobody waits for it. The ticket is as heddle_push()'s; DROPPED: the round was over.
- * -EDOM (samples 0 or beyond 2^24, a loss or gamma that is NaN or Inf, a value of w_k that is, or that times the weight
- * is more than fp16 holds, when it travels as that: heddle_last_error() says which; nothing was sent), -EINVAL (size,
- * round, NULL, the job is not federated or has no model), and heddle_push()'s.
- */
+/* Starts a push of w_k, as the update w_t - w_k with the weight n_k (or 1, by the job's weighting). w_t, w: the
+ * whole model's values; both belong to the caller again when it returns. If the work of a straggler does not count,
+ * nothing is sent: its ticket ends as DROPPED (late), and the round does not wait for it. The ticket works as that of
+ * heddle_push(); DROPPED: the round was over. 0, -EDOM (samples 0 or above 2^24; loss or gamma NaN or Inf; a value of
+ * w_k that is NaN or Inf, or exceeds the range of fp16 after the multiplication by the weight; heddle_last_error() says
+ * which, and nothing was sent), -EINVAL (size, round, NULL, the job is not federated or has no model), and the errors
+ * of heddle_push(). */
 int heddle_round_push(
 	struct heddle *fabric,
 	const struct heddle_round *round,
