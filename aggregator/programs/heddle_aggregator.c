@@ -45,9 +45,9 @@ static const struct hd_option option_table[] = {
 		hold_us,
 		1,
 		3600000000U,
-		"how long a member may be silent while others wait (500000)"
+		"fail a group when a member is silent for this long while others wait (500000)"
 	),
-	HD_SETUP_EVENTS("write what happens as JSON lines"),
+	HD_SETUP_EVENTS("write events as JSON lines"),
 	HD_SETUP_SERVICE,
 	HD_SETUP_DRIVER,
 	HD_OPTION_HELP,
@@ -59,7 +59,7 @@ static const struct hd_option_program command_line = {
 	.usage
 	= "usage: heddle-aggregator --key-file FILE --controller ADDR[:PORT] [options]\n"
 	  "\n"
-	  "Adds updates up on their way to the server, relays models, adds up all-reduces: as the controller says.\n"
+	  "Adds updates between workers and server, relays models and runs all-reduces, as the controller plans.\n"
 	  "Prints `ready ADDR:PORT` when it listens.\n"
 	  "\n",
 	.table = option_table,

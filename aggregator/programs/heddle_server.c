@@ -52,8 +52,8 @@ static const struct hd_option option_table[] = {
 		"never-alone",
 		struct options,
 		never_alone,
-		"begin and restore jobs only by the controller's word, also while it is silent: a job\n"
-		"waits, and what its replica holds is not given back to workers meanwhile"
+		"start and restore jobs only after the controller has answered, even while it is\n"
+		"unreachable: jobs wait, and updates that a replica has are not returned to workers"
 	),
 	HD_OPTION_TEXT(
 		"checkpoint-dir",
@@ -69,21 +69,21 @@ static const struct hd_option option_table[] = {
 		commits,
 		1,
 		UINT32_MAX,
-		"write one after every N commits (200); one is written at the end too"
+		"write a checkpoint after every N commits, and at the end (200)"
 	),
 	HD_OPTION_TEXT(
 		"report-dir",
 		"DIR",
 		struct options,
 		reports,
-		"where a job's summary goes when everybody has left (--checkpoint-dir)"
+		"write a job's summary here when all workers have left (--checkpoint-dir)"
 	),
 	HD_OPTION_BYTES(
 		"memory",
 		struct options,
 		memory,
 		HD_MODEL_BYTES_MAX,
-		"for models, snapshots and updates in flight; K, M, G (1G)"
+		"limit for models, snapshots and updates in flight; K, M, G (1G)"
 	),
 	HD_OPTION_U32(
 		"hold-us",
@@ -92,7 +92,7 @@ static const struct hd_option option_table[] = {
 		hold_us,
 		1,
 		3600000000U,
-		"how long a missing position may hold others up (500000)"
+		"void a missing position after this time (500000)"
 	),
 	HD_OPTION_U32(
 		"chunk-bytes",
@@ -101,9 +101,9 @@ static const struct hd_option option_table[] = {
 		chunk_bytes,
 		HD_CHUNK_BYTES_MIN,
 		HD_CHUNK_BYTES_MAX,
-		"values in one packet of a model, in bytes, a multiple of 4 (1408): less for a narrow way"
+		"bytes of values in one packet of a model, a multiple of 4; less for a small MTU (1408)"
 	),
-	HD_SETUP_EVENTS("write what happens as JSON lines"),
+	HD_SETUP_EVENTS("write events as JSON lines"),
 	HD_SETUP_SERVICE,
 	HD_SETUP_DRIVER,
 	HD_OPTION_HELP,
@@ -115,7 +115,7 @@ static const struct hd_option_program command_line = {
 	.usage
 	= "usage: heddle-server --key-file FILE [options]\n"
 	  "\n"
-	  "Keeps the model of each job: takes updates, applies them in one order, hands versions out.\n"
+	  "Keeps the model of each job: receives updates, applies them in one order, delivers versions.\n"
 	  "Prints `ready ADDR:PORT` when it listens.\n"
 	  "\n",
 	.table = option_table,
@@ -144,10 +144,8 @@ static int restore_checkpoint(void *owner, uint32_t job, struct hd_checkpoint *c
 	struct program *program = owner;
 	int rc = hd_checkpoint_read(program->directory, job, checkpoint, say, program);
 
-	if (rc == -EBADMSG) {
-		say(program,
-		    "all of this job are damaged: it is refused; remove them to begin anew");
-	}
+	if (rc == -EBADMSG)
+		say(program, "all checkpoints of this job are damaged: remove them to start again");
 	return rc;
 }
 

@@ -65,7 +65,7 @@ static const struct hd_option option_table[] = {
 		"unscheduled",
 		struct options,
 		unscheduled,
-		"register everybody, schedule nobody: for comparison"
+		"register all nodes, but schedule no transfer: for comparison"
 	),
 	HD_OPTION_REAL(
 		"theta",
@@ -93,7 +93,7 @@ static const struct hd_option option_table[] = {
 		horizon_us,
 		0,
 		10000000,
-		"grant what starts within this; 0: adaptive (0)"
+		"grant transfers that start within this time; 0: adaptive (0)"
 	),
 	HD_OPTION_U32(
 		"lease-ms",
@@ -102,7 +102,7 @@ static const struct hd_option option_table[] = {
 		detection_ms,
 		10,
 		3600000,
-		"within this time the others go on without a silent node (1000)"
+		"declare a node dead when it is silent for this long (1000)"
 	),
 	HD_OPTION_U32(
 		"replicate-every",
@@ -121,14 +121,14 @@ static const struct hd_option option_table[] = {
 		initial_mbps,
 		0.001,
 		1e7,
-		"what a link is believed to carry before anything ran on it (1000)"
+		"assumed capacity of a link before the first transfer on it (1000)"
 	),
 	HD_OPTION_TEXT(
 		"journal",
 		"FILE",
 		struct options,
 		journal,
-		"keep what was decided and what came of it, in SQLite"
+		"keep a history of decisions and their results, in SQLite"
 	),
 	HD_OPTION_U32(
 		"journal-rows",
@@ -137,7 +137,7 @@ static const struct hd_option option_table[] = {
 		journal_rows,
 		100,
 		1000000000,
-		"at most so many rows of each kind, the oldest go (1000000)"
+		"keep at most N rows of each kind, the newest (1000000)"
 	),
 	HD_OPTION_U32(
 		"journal-mb",
@@ -146,9 +146,9 @@ static const struct hd_option option_table[] = {
 		journal_mb,
 		1,
 		1000000,
-		"at most so big (512)"
+		"limit the journal to N MiB (512)"
 	),
-	HD_SETUP_EVENTS("write what happens as JSON lines"),
+	HD_SETUP_EVENTS("write events as JSON lines"),
 	HD_SETUP_SERVICE,
 	HD_SETUP_DRIVER,
 	HD_OPTION_HELP,
@@ -384,7 +384,7 @@ static int restore(struct program *program, const char *kept) {
 		HD_LOG_INFO,
 		"state-dir",
 		NULL,
-		"what operators set in former lives holds (show settings, show jobs)"
+		"restored the settings of operators (see show settings, show jobs)"
 	);
 	return 0;
 }

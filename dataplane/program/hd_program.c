@@ -71,7 +71,7 @@ bool hd_program_keys_exposed(const char *path, char *warning, size_t warning_byt
 		warning_bytes,
 		"%s: %s can read the node keys (mode %04o), and be any node with them: chmod 600 %s",
 		path,
-		found.st_mode & S_IROTH ? "everybody" : "its group",
+		found.st_mode & S_IROTH ? "any user" : "its group",
 		(unsigned)found.st_mode & 07777,
 		path
 	);

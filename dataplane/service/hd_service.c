@@ -29,7 +29,7 @@ const struct hd_option hd_service_option_table[] = {
 		"F",
 		struct hd_service_options,
 		metrics_token_file,
-		"who asks must say this token (nobody needs to)"
+		"require this bearer token from scrapers (none)"
 	),
 	HD_OPTION_TEXT(
 		"log-level",
@@ -42,7 +42,7 @@ const struct hd_option hd_service_option_table[] = {
 		"log-json",
 		struct hd_service_options,
 		log_json,
-		"log JSON lines, for journald and the like"
+		"log JSON lines, for journald and similar"
 	),
 	HD_OPTION_END,
 };
@@ -81,7 +81,7 @@ static int start_metrics(struct hd_service *s, char *error, size_t error_bytes) 
 			HD_LOG_WARNING,
 			"metrics",
 			NULL,
-			"metrics at %s for everybody who reaches it: see --metrics-token-file",
+			"any client that reaches %s can read the metrics: see --metrics-token-file",
 			bound
 		);
 	hd_log_say(&s->log, HD_LOG_INFO, "metrics", NULL, "metrics at http://%s/metrics", bound);

@@ -60,7 +60,7 @@ static const struct hd_option option_table[] = {
 		"port",
 		"DEVARGS",
 		take_port,
-		"a port, in EAL's words: net_af_packet0,iface=s1-eth1 (ports are 0, 1, ... in order);\n"
+		"a port, in EAL's syntax: net_af_packet0,iface=s1-eth1 (ports are 0, 1, ... in order);\n"
 		"of its link: rate=MBIT, queue=KB (1024), ecn=KB (no marks), burst=KB"
 	),
 	HD_OPTION_TEXT(
@@ -75,7 +75,7 @@ static const struct hd_option option_table[] = {
 		"MAC",
 		struct options,
 		mac,
-		"whom results come from (the first port's)"
+		"source of results (the MAC of the first port)"
 	),
 	HD_OPTION_TEXT(
 		"router-mac",
@@ -114,7 +114,7 @@ static const struct hd_option option_table[] = {
 		LEARN_SECONDS_MAX,
 		"native: how long a silent station is remembered, 0: learn none (300)"
 	),
-	HD_SETUP_CONTROLLER("who leases slots (nobody does)"),
+	HD_SETUP_CONTROLLER("the controller that leases slots (none)"),
 	HD_OPTION_TEXT(
 		"key-file",
 		"FILE",
@@ -124,7 +124,7 @@ static const struct hd_option option_table[] = {
 	),
 	HD_SETUP_HOST("this switch's name in the topology (its host name)"),
 	HD_SETUP_LISTEN("where the agent's socket is (the service address)"),
-	HD_SETUP_EVENTS("write what happens to leases as JSON lines"),
+	HD_SETUP_EVENTS("write events of leases as JSON lines"),
 	HD_OPTION_TEXT(
 		"static",
 		"FILE",

@@ -68,7 +68,7 @@ static const struct hd_option option_table[] = {
 		stragglers,
 		0,
 		1,
-		"so many of a round's clients do some epochs only (0)"
+		"share of a round's clients that do only some epochs (0)"
 	),
 	HD_OPTION_U32(
 		"client-labels",
@@ -227,8 +227,7 @@ static const struct hd_option option_table[] = {
 		first_step,
 		0,
 		COUNT_MAX,
-		"begins with this one of its rank's minibatches: where a process before it ended\n"
-		"(0)"
+		"starts with this minibatch of its rank, where an earlier process ended (0)"
 	),
 	HD_OPTION_U32(
 		"memory-mb",
@@ -237,8 +236,8 @@ static const struct hd_option option_table[] = {
 		memory_mb,
 		1,
 		MEMORY_MB_MAX,
-		"MiB for data, model and updates, beyond what the program begins with; a worker\n"
-		"that needs more says so and ends (any)"
+		"limit in MiB for data, model and updates, in addition to the program itself; a\n"
+		"worker that needs more prints for what, and exits (no limit)"
 	),
 	HD_OPTION_REAL(
 		"compute-ms",
@@ -263,7 +262,7 @@ static const struct hd_option option_table[] = {
 		inflight,
 		1,
 		PUSHES_MAX,
-		"pushes under way while computing on (2, at most 8)"
+		"pushes in flight during the computation (2, at most 8)"
 	),
 	HD_OPTION_FLAG(
 		"synchronous",
@@ -278,7 +277,7 @@ static const struct hd_option option_table[] = {
 		steps,
 		1,
 		EXACT_MAX,
-		"ends after so many (never)"
+		"ends after N steps (never)"
 	),
 	HD_OPTION_REAL(
 		"seconds",
@@ -287,8 +286,8 @@ static const struct hd_option option_table[] = {
 		seconds,
 		0,
 		COUNT_MAX,
-		"begins nothing after so long (never); what is under way then has 5 s, a federated\n"
-		"update its round"
+		"starts no step after this time (never); pushes in flight then have 5 s, a federated\n"
+		"update the time of its round"
 	),
 	HD_OPTION_U32(
 		"eval-every",
@@ -315,8 +314,8 @@ static const struct hd_option option_table[] = {
 		grace,
 		0,
 		GRACE_MAX,
-		"SIGTERM is a notice of preemption: the machine lives so long yet (HEDDLE_GRACE;\n"
-		"else SIGTERM ends the run)"
+		"SIGTERM is a notice of preemption after this time (HEDDLE_GRACE; without it\n"
+		"SIGTERM ends the run)"
 	),
 	HD_OPTION_TAKE(
 		"shards",

@@ -64,7 +64,7 @@ def survives(fabric):
     fabric.shell.does("undrain", "host", "ps")
     fabric.shell.does("resume", "all")
     fabric.shell.does("set", "theta", "off")
-    check("what operators set in former lives holds" in fabric.controller.stop(), "it says so")
+    check("restored the settings of operators" in fabric.controller.stop(), "it says so")
     document = json.loads(fabric.file.read_text())
     check(document == {"version": 1, "log-level": "debug", "settings": {"theta": 0, "interval-us": 250}}, document)
     server.stop()

@@ -174,7 +174,7 @@ def main():
     assert worker.joined < 0 and "restored" in worker.error(), worker.error()
     worker.close()
     errors = process.stop()
-    assert "all of this job are damaged" in errors, errors
+    assert "all checkpoints of this job are damaged" in errors, errors
     shutil.rmtree(directory)
     print("heddle-server: words, life, restart and damage are as they should be")
 

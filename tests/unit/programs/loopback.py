@@ -192,7 +192,7 @@ class Loopback(unittest.TestCase):
         server = self.start_server("--controller", self.controller, "--checkpoint-dir", self.path / "models")
         status, _, lines = self.run_job(1, ["--model", "mlp:16", "--steps", 3, "--quiet"])
         self.assertEqual(status, 0, lines)
-        self.assertIn("everybody can read the node keys (mode 0644)", str(lines))  # the worker warns, too
+        self.assertIn("any user can read the node keys (mode 0644)", str(lines))  # the worker warns, too
         self.end(server)
         self.end(controller)
         self.assertEqual((self.path / "models").stat().st_mode & 0o7777, 0o750)

@@ -373,7 +373,7 @@ static void test_exposed_keys(void **state) {
 	assert_non_null(strstr(warning, "its group can read the node keys (mode 0640)"));
 	assert_int_equal(chmod(path_of("keys"), 0644), 0);
 	assert_true(hd_program_keys_exposed(path_of("keys"), warning, sizeof warning));
-	assert_non_null(strstr(warning, "everybody can read the node keys (mode 0644)"));
+	assert_non_null(strstr(warning, "any user can read the node keys (mode 0644)"));
 	assert_non_null(strstr(warning, "chmod 600 "));
 	assert_false(hd_program_keys_exposed(path_of("none"), warning, sizeof warning));
 }
