@@ -88,10 +88,7 @@ void hello_refuse_key(
 	char text[64];
 
 	(void)snprintf(
-		text,
-		sizeof text,
-		known ? "key %u is another one here" : "key %u is not known here",
-		key_id
+		text, sizeof text, known ? "key %u: secrets differ" : "key %u: unknown here", key_id
 	);
 	refuse_hello(e, now, packet, HD_REASON_UNKNOWN_KEY, text, sink);
 }

@@ -42,6 +42,8 @@ int heddle_spec_create(const char *tenant, const char *job, struct heddle_spec *
 		tenant = getenv("HEDDLE_TENANT");
 	if (!job)
 		job = getenv("HEDDLE_JOB");
+	if (!job || !*job)
+		return heddle_fail(-EINVAL, "no job name: pass one or set HEDDLE_JOB");
 	spec = calloc(1, sizeof *spec);
 	if (!spec)
 		return heddle_fail(-ENOMEM, "no memory");

@@ -239,12 +239,12 @@ static void test_unknown_key_is_told_in_words(void **state) {
 	keys_differ(
 		"9 ee0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n",
 		9,
-		"key 9 is not known here (not authenticated)"
+		"key 9: unknown here (not authenticated)"
 	);
 	keys_differ(
 		"7 ee0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n",
 		7,
-		"key 7 is another one here (not authenticated)"
+		"key 7: secrets differ (not authenticated)"
 	);
 }
 

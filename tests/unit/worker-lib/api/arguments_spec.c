@@ -11,7 +11,7 @@ static void spec_create(struct arguments_scene *s) {
 
 	(void)s;
 	refused(heddle_spec_create("t", "j", NULL), "spec: NULL");
-	refused(heddle_spec_create("t", NULL, &spec), "job (HEDDLE_JOB): empty");
+	refused(heddle_spec_create("t", NULL, &spec), "no job name: pass one or set HEDDLE_JOB");
 	refused(heddle_spec_create("", "j", &spec), "tenant (HEDDLE_TENANT): empty");
 	refused(heddle_spec_create("t", "\xff", &spec), "UTF-8");
 	assert_ptr_equal(spec, ANY);
