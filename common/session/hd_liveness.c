@@ -27,7 +27,7 @@ static hd_ns ping_interval(const struct hd_session *s) {
 
 /*
  * A machine that has too much to do runs everybody on it late, and silence then means less. How late we are ourselves
- * we know, and how long a peer takes to answer; who is asked gets four times as long on top.
+ * we know, and how long a peer takes to answer; who is asked gets four times as long on top, of what is beyond the least.
  */
 #define LATE_HALF HD_SECOND
 #define LATE_LEAST (50 * HD_MS) /* any machine, and any way, may be so slow */
@@ -50,7 +50,7 @@ void liveness_late(struct hd_endpoint *e, hd_ns now) {
 }
 
 static hd_ns stretch(hd_ns late) {
-	return late < LATE_LEAST ? 0 : hd_ns_min(LATE_FACTOR * late, STRETCH_MAX);
+	return late < LATE_LEAST ? 0 : hd_ns_min(LATE_FACTOR * (late - LATE_LEAST), STRETCH_MAX);
 }
 
 hd_ns hd_endpoint_stretch(const struct hd_endpoint *endpoint, hd_ns at) {
