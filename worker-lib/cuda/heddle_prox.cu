@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The local step of FedProx in GPU memory. Each operation is rounded on its own (__f*_rn are never contracted), so
- * that the result has the bits of the host's kernels. */
+/* The local step of FedProx in GPU memory, with the bits of the host's kernels (hd_stages.h). */
+#include "hd_stages.h"
 #include "heddle_cuda.h"
 
 #include <cerrno>
@@ -14,12 +14,8 @@ static __global__ void
 prox_apply(float *w, const float *w_t, const float *grad, size_t count, float rate, float mu) {
 	size_t step = (size_t)gridDim.x * blockDim.x;
 
-	for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-		float away = __fsub_rn(w[i], w_t[i]);
-		float slope = __fadd_rn(grad[i], __fmul_rn(mu, away));
-
-		w[i] = __fsub_rn(w[i], __fmul_rn(rate, slope));
-	}
+	for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
+		w[i] = hd_stage_prox(w[i], w_t[i], grad[i], rate, mu);
 }
 
 extern "C" int heddle_cuda_prox_apply(
