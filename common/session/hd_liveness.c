@@ -27,7 +27,8 @@ static hd_ns ping_interval(const struct hd_session *s) {
 
 /*
  * A machine that has too much to do runs everybody on it late, and silence then means less. How late we are ourselves
- * we know, and how long a peer takes to answer; who is asked gets four times as long on top, of what is beyond the least.
+ * we know, and how long a peer takes to answer; who is asked gets four times as long on top, of what is beyond the
+ * least.
  */
 #define LATE_HALF HD_SECOND
 #define LATE_LEAST (50 * HD_MS) /* any machine, and any way, may be so slow */
