@@ -56,12 +56,14 @@ def arrows_of(component, objects, defined, includes):
     for path in arrows:
         for name in {name for part in objects[path] for name in part.undefined if name in defined}:
             arrows[path] |= reached(path, name, objects, defined)
-    files = [path for path in sources(".c", ".h") if is_of(path, component)]
+    everything = list(sources(".c", ".h"))
+    files = [path for path in everything if is_of(path, component)]
     for caller, called in Tables(files, includes, defined).calls():
         if caller in arrows and called in objects and not is_handed_in(caller, called, objects):
             arrows[caller].add(called)
     for path, others in arrows.items():
         others.discard(path)
+        others.intersection_update(everything)  # what a build generates is in no room
     return arrows
 
 
