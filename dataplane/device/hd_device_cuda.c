@@ -50,7 +50,7 @@ extern const unsigned char hd_device_image[];
 	F(cuLaunchKernel)
 
 static struct api {
-#define DECLARE(name) __typeof__(&name) p_##name;
+#define DECLARE(name) __typeof__(&(name)) p_##name;
 	FUNCTIONS(DECLARE)
 #undef DECLARE
 } api;

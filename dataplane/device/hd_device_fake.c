@@ -150,6 +150,7 @@ static bool advance(uint64_t most) {
 	TAILQ_FOREACH (thing, &fake.things, link) {
 		struct operation *operation = TAILQ_FIRST(&thing->queue);
 
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer does not follow TAILQ_REMOVE */
 		if (!operation || fake.lost || !advance_operation(operation, most))
 			continue;
 		TAILQ_REMOVE(&thing->queue, operation, link);
@@ -167,14 +168,12 @@ static int put(void *stream, const struct operation *what) {
 	pthread_mutex_lock(&fake.lock);
 	thing = stream_of(stream);
 	operation = malloc(sizeof *operation);
-	if (fake.lost)
+	if (fake.lost) {
 		rc = lost();
-	else if (!thing)
+	} else if (!thing) {
 		rc = hd_device_fail(-EINVAL, "stream: it is not of %s", fake.base.name);
-	else if (!operation)
+	} else if (!operation) {
 		rc = hd_device_fail(-ENOMEM, "no memory");
-	if (rc < 0) {
-		free(operation);
 	} else {
 		*operation = *what;
 		if (what->kind == FAKE_RECORD)
@@ -182,8 +181,10 @@ static int put(void *stream, const struct operation *what) {
 		else if (what->kind == FAKE_AFTER)
 			operation->turn = operation->event->recorded;
 		TAILQ_INSERT_TAIL(&thing->queue, operation, link);
+		operation = NULL;
 	}
 	pthread_mutex_unlock(&fake.lock);
+	free(operation);
 	return rc;
 }
 
@@ -233,10 +234,10 @@ static int create(enum thing_kind kind, size_t bytes, void **out) {
 	else
 		thing = make(kind, bytes);
 	pthread_mutex_unlock(&fake.lock);
-	if (rc == 0 && !thing)
-		rc = hd_device_fail(-ENOMEM, "%s: no memory for %zu bytes", fake.base.name, bytes);
-	if (rc == 0)
+	if (thing)
 		*out = thing->memory;
+	else if (rc == 0)
+		rc = hd_device_fail(-ENOMEM, "%s: no memory for %zu bytes", fake.base.name, bytes);
 	return rc;
 }
 
@@ -389,6 +390,7 @@ size_t hd_fake_close(struct hd_device *device) {
 	pthread_mutex_lock(&fake.lock);
 	count = fake.misused;
 	while ((thing = TAILQ_FIRST(&fake.things))) {
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer does not follow TAILQ_REMOVE */
 		count += thing->memory != NULL; /* nobody made the default stream */
 		unmake(thing);
 	}

@@ -42,6 +42,7 @@ int main(void) {
 
 	if (hd_device_cuda(0, &device) < 0) {
 		(void)printf("SKIP: %s\n", hd_device_words());
+		free(near);
 		return SKIP;
 	}
 	for (int i = 0; i < VALUES; i++)

@@ -73,8 +73,10 @@ static int make(struct hd_device *device, size_t near, size_t copy, struct heddl
 	struct heddle_far *far = calloc(1, sizeof *far);
 	int rc;
 
-	if (!far)
-		return hd_device_fail(-ENOMEM, "no memory");
+	if (!far) {
+		(void)hd_device_fail(-ENOMEM, "no memory");
+		return -ENOMEM;
+	}
 	far->device = device;
 	far->near_bytes = near;
 	far->copy_bytes = copy;
@@ -103,7 +105,7 @@ prepare(struct heddle *fabric,
 	struct heddle_far *far = take_spare(fabric, device, near, copy);
 	int rc = far ? 0 : make(device, near, copy, &far);
 
-	if (rc < 0)
+	if (rc != 0)
 		return rc;
 	far->from = far->to = NULL;
 	far->sum = NULL;
@@ -175,7 +177,7 @@ int heddle_far_push(
 			copies ? rounded(values * sizeof(float)) : 0,
 			&far
 		);
-	if (rc < 0)
+	if (rc != 0)
 		return fail(rc);
 	far->flags = (uint64_t *)(void *)((char *)far->near + payload);
 	far->sums = (struct hd_stage_sums *)(void *)((char *)far->near + payload + flags);
@@ -330,7 +332,7 @@ int heddle_far_pull(
 			0,
 			&far
 		);
-	if (rc < 0)
+	if (rc != 0)
 		return fail(rc);
 	far->to = data;
 	ticket->far = far;
@@ -365,7 +367,7 @@ int heddle_far_reduce(
 			0,
 			&far
 		);
-	if (rc < 0)
+	if (rc != 0)
 		return fail(rc);
 	far->to = out;
 	far->flags = (uint64_t *)(void *)((char *)far->near + 2 * bytes);

@@ -282,9 +282,9 @@ void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
 	empty_ring(&fabric->commands);
 	empty_ring(&fabric->cancels);
 	while ((ticket = TAILQ_FIRST(&fabric->tickets))) {
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer does not follow TAILQ_REMOVE */
 		if (ticket->far)
 			span = settle(ticket, span);
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer does not follow TAILQ_REMOVE */
 		if (!ticket->ended)
 			heddle_ticket_end(ticket, HEDDLE_FAILED, reason);
 		heddle_ticket_let_go(ticket);

@@ -13,7 +13,7 @@
 
 #define PATIENCE (60 * HD_SECOND)
 #define ROOM ((size_t)3 * HD_STAGE_VALUES)
-#define SHIFTS 4
+#define SHIFTS ((size_t)4)
 #define STREAMS 100
 #define LINKS 8
 #define GENERATION 9
@@ -262,7 +262,8 @@ uint64_t device_check_flags(struct hd_device *device, uint32_t generation) {
 	void *event;
 
 	for (size_t i = 0; i < count; i++)
-		values[i] = (float)(generation + i / HD_STAGE_VALUES + i % HD_STAGE_VALUES % 7);
+		values[i] = (float)generation + (float)(i / HD_STAGE_VALUES)
+			+ (float)(i % HD_STAGE_VALUES % 7);
 	far = device_filled(device, values, count);
 	memset(ring, 0xff, count * sizeof *ring);
 	memset(flags, 0, RING_BLOCKS * sizeof *flags);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#define BLOCKS 8
+#define BLOCKS ((size_t)8)
 
 static struct hd_device *begin(struct hd_fake_config config) {
 	struct hd_device *device;

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #define PATIENCE_MS 20000
-#define BLOCKS 5 /* of the model */
+#define BLOCKS ((uint64_t)5) /* of the model */
 
 static struct far_scene *begin(struct hd_fake_config config) {
 	struct hd_device *device;
@@ -99,7 +99,7 @@ static void test_falls_off_the_bus(void **state) {
 		struct hd_device *device = far_device(scene);
 		struct heddle_pull_options pulled = HEDDLE_PULL_OPTIONS_INIT;
 		float *gradient = gradient_on(device), *host = calloc(FAR_VALUES, sizeof *host);
-		struct heddle_status status = ended(push(fabric, gradient, at % 2));
+		struct heddle_status status = ended(push(fabric, gradient, (int)(at % 2)));
 		uint64_t version;
 
 		if (at > 2 * BLOCKS) {
@@ -226,7 +226,7 @@ static void test_closes_meanwhile(void **state) {
 		struct hd_device *device = far_device(scene);
 		struct heddle_pull_options pulled = HEDDLE_PULL_OPTIONS_INIT;
 		float *gradient = gradient_on(device), *model = gradient_on(device);
-		struct heddle_ticket *pushed = push(fabric, gradient, seed % 2), *pull;
+		struct heddle_ticket *pushed = push(fabric, gradient, (int)(seed % 2)), *pull;
 
 		pulled.memory = HEDDLE_MEMORY_CUDA;
 		assert_int_equal(heddle_pull_start(fabric, model, &pulled, &pull), 0);

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #define SLOTS 8
-#define COUNT 32
+#define COUNT ((size_t)32)
 #define OUT 501
 
 static const struct hd_worker_config plain;
