@@ -110,6 +110,7 @@ void session_deliver(
 		liveness_pong(s, &message.pong, now);
 		break;
 	case HD_MSG_CLOSE:
+		s->left = true;
 		session_end(
 			s,
 			message.close.reason == HD_REASON_REFUSED ? HD_REASON_REFUSED :
@@ -441,6 +442,10 @@ uint8_t hd_session_peer_role(const struct hd_session *session) {
 
 uint64_t hd_session_peer_boot(const struct hd_session *session) {
 	return session->boot;
+}
+
+bool hd_session_left(const struct hd_session *session) {
+	return session->left;
 }
 
 hd_ns hd_session_heard(const struct hd_session *session) {

@@ -143,6 +143,7 @@ static inline struct hd_who hd_session_who(const struct hd_session *session) {
 	){.name = hd_session_peer_name(session), .address = hd_session_peer(session)};
 }
 uint64_t hd_session_peer_boot(const struct hd_session *session);
+bool hd_session_left(const struct hd_session *session); /* in closed(): the peer has said CLOSE */
 hd_ns hd_session_heard(const struct hd_session *session); /* last authenticated packet */
 /* The same of an open session, whose peer may be slow as well. */
 hd_ns hd_session_stretch(const struct hd_session *session);

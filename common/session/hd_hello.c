@@ -95,7 +95,7 @@ void hello_start(struct hd_session *s, hd_ns at) {
 	s->state = SESSION_HELLO;
 	s->hello_at = at;
 	s->hello_wait = HD_HELLO_RETRY_US * HD_US;
-	s->told = false;
+	s->told = s->left = false;
 	memset(s->cookie, 0, sizeof s->cookie);
 	hd_entropy_bytes(&e->entropy, s->nonce, sizeof s->nonce);
 	session_schedule(s);

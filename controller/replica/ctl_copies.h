@@ -57,6 +57,18 @@ void ctl_replica_told(
 void ctl_replica_set(struct ctl_replica *replica, double div_max);
 /* Who holds most of the job is to take the server's place without having followed it. */
 void ctl_replica_stand_in(struct ctl_job *job);
+/* The job's server is gone, and its replica could take its place. True: not yet, as it may be back. */
+bool ctl_replica_await(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct ctl_node *server,
+	enum hd_reason reason
+);
+bool ctl_replica_is_awaiting(const struct ctl_job *job);
+/* That node is the process that is waited for. */
+bool ctl_replica_is_awaited(const struct ctl_job *job, const struct ctl_node *node);
+/* The job has a server: the replica that was kept while one was awaited is its, or nobody's. */
+void ctl_replica_resume(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
 /* It takes the server's place: the job has no replica, and nobody else is known to hold it. */
 void ctl_replica_promoted(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
 /* Tells the job's server that it is it: without that word no node begins a job. `generation` 0: a new one. */

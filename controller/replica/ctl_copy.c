@@ -146,8 +146,9 @@ void ctl_copy_request(
 	struct ctl_transfer *t;
 
 	assert(node->role == HD_ROLE_SERVER || node->role == HD_ROLE_REPLICA);
-	/* After a restart of ours it may be heard before the server has said who its replica is: it asks again. */
-	if (!job || !job->replica.node) {
+	/* After a restart of ours it may be heard before the server has said who its replica is, and while the server is
+	 * away nothing is planned: it asks again. */
+	if (!job || !job->replica.node || !job->server) {
 		copy_drop(c, node, &which, HD_REASON_EPOCH, sink);
 		return;
 	}

@@ -11,7 +11,11 @@
 
 void ctl_replica_init(struct ctl_replica *replica) {
 	*replica = (struct ctl_replica
-	){.divergence = -1, .div_set = -1, .promoted_divergence = -1, .assign_at = HD_NEVER};
+	){.divergence = -1,
+	  .div_set = -1,
+	  .promoted_divergence = -1,
+	  .assign_at = HD_NEVER,
+	  .promote_at = HD_NEVER};
 }
 
 int ctl_replica_say(
@@ -168,6 +172,7 @@ void ctl_replica_drop(
 ) {
 	ctl_copies_end(c, job, reason, sink);
 	job->replica.node = NULL;
+	job->replica.promote_at = HD_NEVER;
 	job->replica.caught_up = job->replica.held = false;
 	job->replica.state = HD_FOLLOW_NONE;
 	job->replica.divergence = -1;
@@ -183,6 +188,7 @@ void ctl_replica_lost(struct hd_controller *c, const struct ctl_node *node, stru
 		if (job->replica.node != node)
 			continue;
 		/* From here on it is not promoted; only then the server hears that it is alone. */
+		job->replica.alone = ctl_replica_is_awaiting(job);
 		ctl_replica_drop(c, job, HD_REASON_CLOSED, sink);
 		if (job->server)
 			ctl_replica_say(
@@ -264,7 +270,72 @@ void ctl_replica_stand_in(struct ctl_job *job) {
 	replica->divergence = -1;
 }
 
+static void calm_down(const struct hd_controller *c, struct ctl_replica *replica) {
+	if (c->now >= hd_ns_add(replica->promoted_at, CTL_PROMOTE_CALM_NS))
+		replica->swings = 0;
+}
+
+/* How long the server is waited for before the next promotion. */
+static hd_ns patience(const struct hd_controller *c, const struct ctl_replica *replica) {
+	hd_ns wait = CTL_PROMOTE_TIMES * (hd_ns)c->config.detection_us * HD_US;
+
+	if (replica->swings == 0)
+		return 0;
+	for (uint32_t i = 1; i < replica->swings && i < CTL_PROMOTE_STEPS; i++)
+		wait *= CTL_PROMOTE_TIMES;
+	return wait;
+}
+
+/* Who said that it leaves is not coming back. Who is said to have been somebody else may be the same process, which lost
+ * its session on its side. */
+bool ctl_replica_await(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct ctl_node *server,
+	enum hd_reason reason
+) {
+	struct ctl_replica *replica = &job->replica;
+	bool again = reason == HD_REASON_DUPLICATE || reason == HD_REASON_CLOSED;
+	hd_ns wait;
+
+	assert(job->server == server && replica->node && replica->caught_up);
+	calm_down(c, replica);
+	wait = hd_ns_max(patience(c, replica), again ? CTL_PROMOTE_ASK_NS : 0);
+	if (wait == 0 || reason == HD_REASON_LEFT || hd_session_left(server->session))
+		return false;
+	replica->promote_at = hd_ns_add(c->now, wait);
+	replica->awaited = hd_session_peer_boot(server->session);
+	ctl_check_by(c, replica->promote_at);
+	return true;
+}
+
+bool ctl_replica_is_awaiting(const struct ctl_job *job) {
+	return job->replica.promote_at != HD_NEVER;
+}
+
+bool ctl_replica_is_awaited(const struct ctl_job *job, const struct ctl_node *node) {
+	return ctl_replica_is_awaiting(job)
+		&& hd_session_peer_boot(node->session) == job->replica.awaited;
+}
+
+void ctl_replica_resume(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	struct ctl_replica *replica = &job->replica;
+
+	assert(job->server);
+	if (ctl_replica_is_awaited(job, job->server))
+		replica->promote_at = HD_NEVER;
+	else if (ctl_replica_is_awaiting(job))
+		ctl_replica_forget(c, job, sink);
+	if (replica->alone)
+		ctl_replica_say(c, job, job->server, HD_REPLICA_ALONE, replica->generation, sink);
+	replica->alone = false;
+}
+
 void ctl_replica_promoted(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	if (!ctl_replica_is_awaiting(job)) /* while somebody waited it was not calm */
+		calm_down(c, &job->replica);
+	job->replica.swings++;
+	job->replica.promoted_at = c->now;
 	job->replica.promotions++;
 	job->replica.promoted_divergence = job->replica.divergence;
 	ctl_replica_drop(c, job, HD_REASON_CLOSED, sink);

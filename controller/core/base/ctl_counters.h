@@ -32,6 +32,7 @@
 	C(hosts_reused, "hosts", "without a topology: names of gone hosts that gave way")          \
 	C(jobs_ended, "jobs", "that nobody was in any more, or that were evicted")                 \
 	C(promotions, "jobs", "whose replica took the place of a server that was lost")            \
+	C(promotions_held, "jobs", "whose server was waited for first, so soon after a promotion") \
 	C(reduces, "rounds", "all-reduces begun")                                                  \
 	C(reduces_failed, "rounds", "of these: void, a member or an aggregator was lost")          \
 	C(reduces_switched, "rounds", "of all-reduces begun, those through a switch")              \

@@ -21,6 +21,12 @@
 #define CTL_SAMPLE_LOWER_NS (2 * HD_MS) /* shorter transfers never lower an estimate */
 #define CTL_SAMPLE_WAIT_NS (300 * HD_MS) /* at most, for transfers that overlapped to end */
 #define CTL_SETTLE_NS (100 * HD_MS) /* how long a server that registered may take to say STATE */
+#define CTL_PROMOTE_CALM_NS                                                                        \
+	(60 * HD_SECOND) /* a promotion so soon after another one waits for the server: */
+#define CTL_PROMOTE_TIMES 4 /* so many detection times, each further one so many times as long */
+#define CTL_PROMOTE_STEPS 3 /* up to the time of this one */
+#define CTL_PROMOTE_ASK_NS                                                                         \
+	(250 * HD_MS) /* a server that begins a session anew may take so long to say who it is */
 #define CTL_HORIZON_NS (2 * HD_MS) /* least look-ahead of grants */
 #define CTL_REPLAN_MAX_NS (50 * HD_MS) /* the longest time that pending requests go unplanned */
 #define CTL_ITEM_NS (4 * HD_US) /* a pass's cost for each item, twice over: spaces the passes */

@@ -8,6 +8,13 @@
  *                          with less --SERVE--> the replica's node is the server, --RETIRE--> the one that was
  *   the replica is gone: --ALONE--> server
  *
+ * Two that are promoted in turn, because both are slow, would give nobody any peace. So soon after a promotion the server
+ * is waited for, longer each time, while its replica stays what it is:
+ *
+ *   the server is gone: caught up --(a promotion was less than CTL_PROMOTE_CALM_NS ago)--> awaited
+ *   awaited --(that process registers again)--> the server as before;  the replica is gone: nobody is awaited any more
+ *           --(a new process of it registers, or the time is over)--> the replica's node is the server
+ *
  * Replicas (heddle-server --replica) keep the jobs of servers, and servers those of promoted replicas.
  */
 #ifndef CTL_REPLICA_H
@@ -50,6 +57,11 @@ struct ctl_replica {
 	double div_set; /* by the operator; < 0: the job's own */
 	bool changed; /* the server has not heard of it */
 	uint64_t promotions;
+	hd_ns promoted_at; /* the last of them, */
+	uint32_t swings; /* which so many followed each other to, none of them after a calm time */
+	hd_ns promote_at; /* the server is gone, and may be back before this; HD_NEVER: nobody waits for it */
+	uint64_t awaited; /* its process: another one is a new life, and has less */
+	bool alone; /* the replica is gone, which the server has yet to hear */
 	double promoted_divergence; /* bound at the last promotion */
 	uint64_t copies, copied_bytes;
 	uint32_t sums; /* on their way to it from aggregators */

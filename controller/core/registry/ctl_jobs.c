@@ -157,6 +157,7 @@ static void job_take(
 	job->begun = false;
 	job->server_told = 0;
 	ctl_replica_serve(c, job, generation, sink);
+	ctl_replica_resume(c, job, sink);
 	ctl_roster_due(c, job);
 	if (strcmp(job->server_host, server->host) != 0)
 		ctl_kept_changed(c);
@@ -189,9 +190,13 @@ void ctl_job_lose_server(
 	enum hd_reason reason,
 	struct hd_sink *sink
 ) {
+	bool awaited = job->server && ctl_replica_is_awaiting(job);
 	struct ctl_transfer *t;
 
-	ctl_replica_forget(c, job, sink);
+	if (awaited)
+		ctl_copies_end(c, job, HD_REASON_EPOCH, sink); /* asked for again when it is back */
+	else
+		ctl_replica_forget(c, job, sink);
 	job->server = NULL;
 	job->begun = false;
 	job_void(c, job, reason, sink);
@@ -275,6 +280,8 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 		if (job->server_host[0] && strcmp(job->server_host, node->host) != 0)
 			continue;
 		if (node->draining && !job->server_host[0])
+			continue;
+		if (ctl_replica_is_awaiting(job) && !ctl_replica_is_awaited(job, node))
 			continue;
 		room = server_free_bytes(c, node);
 		if (!best || room > best_free) {

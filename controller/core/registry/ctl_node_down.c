@@ -90,7 +90,7 @@ void ctl_node_down(
 	for (uint32_t i = 0;
 	     (role == HD_ROLE_SERVER || role == HD_ROLE_REPLICA) && i < c->job_count;
 	     i++)
-		if (c->jobs[i]->server == node && !ctl_replica_promote(c, c->jobs[i], sink))
+		if (c->jobs[i]->server == node && !ctl_replica_promote(c, c->jobs[i], reason, sink))
 			ctl_job_lose_server(c, c->jobs[i], HD_REASON_NO_SERVER, sink);
 	ctl_replica_lost(c, node, sink);
 	ctl_groups_settle(c, sink);

@@ -256,6 +256,7 @@ static void serve_again(
 }
 
 static void attach_server(struct hd_controller *c, struct ctl_node *node, struct hd_sink *sink) {
+	ctl_replica_returned(c, node, sink);
 	/* Ahead of REGISTERED, from which on the node takes states: either packet may be lost. */
 	for (uint32_t i = 0; i < c->job_count; i++)
 		serve_again(c, c->jobs[i], node, sink);

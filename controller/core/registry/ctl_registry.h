@@ -104,8 +104,21 @@ void ctl_replica_follow(
 	const struct hd_msg_follow *message,
 	struct hd_sink *sink
 );
-/* The job's server is gone: its replica takes its place. False: none has caught up. */
-bool ctl_replica_promote(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
+/* The job's server is gone: its replica takes its place. False: none has caught up, or not yet. */
+bool ctl_replica_promote(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	enum hd_reason reason,
+	struct hd_sink *sink
+);
+/* The server that the job waits for is away for too long: the replica takes its place. Returns when to look again. */
+hd_ns ctl_replica_awaits(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
+/* A node has registered on a host whose server is waited for, and is a new life of it: it has less than the replica. */
+void ctl_replica_returned(
+	struct hd_controller *c,
+	const struct ctl_node *node,
+	struct hd_sink *sink
+);
 /* A node has begun the job with this version, and has not heard yet that it may. True: another one holds more, and is
  * the server now. */
 bool ctl_replica_prefer(

@@ -33,6 +33,7 @@ hd_ns ctl_registry_check(struct hd_controller *c, struct hd_sink *sink) {
 	for (uint32_t i = 0; i < c->job_count; i++) {
 		struct ctl_job *job = c->jobs[i];
 
+		next = hd_ns_min(next, ctl_replica_awaits(c, job, sink));
 		if (job->state == CTL_JOB_WAITING)
 			ctl_job_place(c, job, sink);
 		else if (job->state == CTL_JOB_SETTLING && c->now >= job->settled_at)

@@ -109,11 +109,41 @@ static bool can_serve(const struct ctl_node *node) {
 	return node && !node->doomed && node->role != HD_ROLE_NONE;
 }
 
-bool ctl_replica_promote(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+bool ctl_replica_promote(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
 	if (!can_serve(job->replica.node) || !job->replica.caught_up)
 		return false;
+	if (ctl_replica_await(c, job, job->server, reason)) {
+		c->counters.promotions_held++;
+		return false;
+	}
 	promote(c, job, job->replica.node, sink);
 	return true;
+}
+
+hd_ns ctl_replica_awaits(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	if (c->now < job->replica.promote_at || !can_serve(job->replica.node))
+		return job->replica.promote_at;
+	promote(c, job, job->replica.node, sink);
+	return HD_NEVER;
+}
+
+void ctl_replica_returned(
+	struct hd_controller *c,
+	const struct ctl_node *node,
+	struct hd_sink *sink
+) {
+	for (uint32_t i = 0; i < c->job_count; i++) {
+		struct ctl_job *job = c->jobs[i];
+
+		if (ctl_replica_is_awaiting(job) && strcmp(job->server_host, node->host) == 0
+		    && !ctl_replica_is_awaited(job, node) && can_serve(job->replica.node))
+			promote(c, job, job->replica.node, sink);
+	}
 }
 
 bool ctl_replica_prefer(

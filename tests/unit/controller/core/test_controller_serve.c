@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which of several nodes is a job's server: the one that was told so by the newest word. */
-#include "controller_net.h"
+#include "controller_stage.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,22 +11,6 @@
 
 #define TOLD_BYTES 4096
 #define FIRST_EPOCH (UINT64_C(1) << 48) /* in a generation */
-
-static struct hd_message
-server_state(const struct peer *worker, uint64_t version, uint64_t position) {
-	struct hd_message m = {.kind = HD_MSG_STATE};
-
-	m.state.job = net_job(worker);
-	m.state.version = hd_version_make(1, version);
-	m.state.position = position;
-	m.state.tau_max = 8;
-	m.state.model_bytes = NET_MODEL_BYTES;
-	return m;
-}
-
-static const struct hd_msg_replica *newest_order(const struct peer *peer) {
-	return &peer_last(peer, HD_MSG_REPLICA)->replica;
-}
 
 /* A job stays where it was told to be: who begins it elsewhere, as a server that was cut off may, is told to forget it,
  * whatever version it says, also while the job's server is away. */
@@ -40,12 +24,12 @@ static void test_begun_elsewhere(void **state) {
 	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 8);
-	assert_int_equal(newest_order(server)->order, HD_REPLICA_SERVE);
-	serving = newest_order(server)->generation;
+	assert_int_equal(stage_order(server)->order, HD_REPLICA_SERVE);
+	serving = stage_order(server)->generation;
 	assert_true(serving > 0);
 	other = net_server(&net, "ps2");
 	net_run(&net, SETTLED);
-	m = server_state(worker, 30, 40);
+	m = stage_state(worker, 30, 40);
 	m.state.generation = serving;
 	say(server, m);
 	net_run(&net, 5 * HD_MS);
@@ -55,13 +39,13 @@ static void test_begun_elsewhere(void **state) {
 			net_run(&net, 2 * HD_SECOND);
 			assert_null(net.controller->jobs[0]->server);
 		}
-		m = server_state(worker, 0, 0);
+		m = stage_state(worker, 0, 0);
 		m.state.version = hd_version_make(9, 0);
 		say(other, m);
 		net_run(&net, 5 * HD_MS);
 		assert_int_equal(peer_count(other, HD_MSG_REPLICA), (unsigned)away + 1);
-		assert_int_equal(newest_order(other)->order, HD_REPLICA_RETIRE);
-		assert_true(newest_order(other)->generation > serving);
+		assert_int_equal(stage_order(other)->order, HD_REPLICA_RETIRE);
+		assert_true(stage_order(other)->generation > serving);
 		assert_string_equal(net.controller->jobs[0]->server_host, "ps");
 		assert_int_equal(counters(&net)->rolled_back, 0);
 	}
@@ -69,8 +53,8 @@ static void test_begun_elsewhere(void **state) {
 	net_run(&net, 2 * HD_SECOND);
 	say(server, net_register_server(server));
 	net_run(&net, 5 * HD_MS);
-	assert_int_equal(newest_order(server)->order, HD_REPLICA_SERVE);
-	assert_true(newest_order(server)->generation > serving);
+	assert_int_equal(stage_order(server)->order, HD_REPLICA_SERVE);
+	assert_true(stage_order(server)->generation > serving);
 	assert_true(net.controller->jobs[0]->server->role == HD_ROLE_SERVER);
 	net_close(&net);
 }
@@ -96,7 +80,7 @@ static void test_newer_word_wins(void **state) {
 		say(worker, net_register_worker(worker, 8, 0));
 		for (int i = 0; i < 2; i++) {
 			int which = i ^ first;
-			struct hd_message m = server_state(worker, 30, 40);
+			struct hd_message m = stage_state(worker, 30, 40);
 
 			m.state.generation = FIRST_EPOCH + 100 + (uint64_t)which;
 			m.state.version = hd_version_make((uint16_t)(9 - which), 30);
@@ -105,9 +89,9 @@ static void test_newer_word_wins(void **state) {
 			net_run(&net, 5 * HD_MS);
 		}
 		assert_string_equal(net.controller->jobs[0]->server_host, "ps2");
-		assert_int_equal(newest_order(servers[0])->order, HD_REPLICA_RETIRE);
-		assert_int_equal(newest_order(servers[1])->order, HD_REPLICA_SERVE);
-		assert_int_equal(newest_order(servers[1])->generation, FIRST_EPOCH + 101);
+		assert_int_equal(stage_order(servers[0])->order, HD_REPLICA_RETIRE);
+		assert_int_equal(stage_order(servers[1])->order, HD_REPLICA_SERVE);
+		assert_int_equal(stage_order(servers[1])->generation, FIRST_EPOCH + 101);
 		net_close(&net);
 	}
 }
@@ -175,15 +159,15 @@ static void test_promoted_one_is_away(void **state) {
 	m.register_.data_port = replica->addr.port;
 	say(replica, m);
 	net_run(&net, SETTLED);
-	m = server_state(worker, 30, 40);
-	m.state.generation = newest_order(server)->generation;
+	m = stage_state(worker, 30, 40);
+	m.state.generation = stage_order(server)->generation;
 	say(server, m);
 	net_run(&net, SETTLED);
-	assert_int_equal(newest_order(server)->order, HD_REPLICA_KEEP);
+	assert_int_equal(stage_order(server)->order, HD_REPLICA_KEEP);
 	m = (struct hd_message){.kind = HD_MSG_FOLLOW};
 	m.follow = (struct hd_msg_follow){
 		.job = net_job(worker),
-		.generation = newest_order(server)->generation,
+		.generation = stage_order(server)->generation,
 		.state = HD_FOLLOW_CAUGHT_UP,
 		.version = hd_version_make(1, 30),
 		.peer_ipv4 = replica->addr.ipv4,
@@ -194,25 +178,25 @@ static void test_promoted_one_is_away(void **state) {
 	server->cut = true;
 	net_run(&net, 2 * HD_SECOND);
 	assert_int_equal(counters(&net)->promotions, 1);
-	assert_int_equal(newest_order(replica)->order, HD_REPLICA_SERVE);
+	assert_int_equal(stage_order(replica)->order, HD_REPLICA_SERVE);
 	assert_told(told, "node-up", server, "/");
 	assert_told(told, "node-up", worker, "t/j");
 	assert_told(told, "node-down", server, "/");
 	assert_told(told, "promoted", replica, "t/j");
-	m = server_state(worker, 30, 40);
+	m = stage_state(worker, 30, 40);
 	m.state.version = hd_version_make(3, 30);
-	m.state.generation = newest_order(replica)->generation;
+	m.state.generation = stage_order(replica)->generation;
 	say(replica, m);
 	net_run(&net, 5 * HD_MS);
 	replica->cut = true;
 	server->cut = false;
 	net_run(&net, 2 * HD_SECOND);
 	say(server, net_register_server(server));
-	m = server_state(worker, 0, 0);
+	m = stage_state(worker, 0, 0);
 	m.state.version = hd_version_make(700, 0);
 	say(server, m);
 	net_run(&net, 5 * HD_MS);
-	assert_int_equal(newest_order(server)->order, HD_REPLICA_RETIRE);
+	assert_int_equal(stage_order(server)->order, HD_REPLICA_RETIRE);
 	assert_null(net.controller->jobs[0]->server);
 	assert_string_equal(net.controller->jobs[0]->server_host, "h2");
 	assert_int_equal(counters(&net)->rolled_back, 0);
@@ -220,33 +204,6 @@ static void test_promoted_one_is_away(void **state) {
 }
 
 /* --- a server that comes back with less than its replica holds --- */
-
-struct stage {
-	struct net net;
-	struct peer *server, *replica, *worker;
-};
-
-static struct hd_message register_replica(const struct stage *t) {
-	struct hd_message m = net_register_server(t->replica);
-
-	m.register_.role = HD_ROLE_REPLICA;
-	m.register_.data_ipv4 = t->replica->addr.ipv4;
-	m.register_.data_port = t->replica->addr.port;
-	return m;
-}
-
-/* FOLLOW of the server: its replica has this version, and is not caught up. */
-static struct hd_message follow_of(const struct stage *t, uint64_t version) {
-	struct hd_message m = {.kind = HD_MSG_FOLLOW};
-
-	m.follow.job = net_job(t->worker);
-	m.follow.generation = newest_order(t->server)->generation;
-	m.follow.state = HD_FOLLOW_SEEDING;
-	m.follow.version = hd_version_make(1, version);
-	m.follow.peer_ipv4 = t->replica->addr.ipv4;
-	m.follow.peer_port = t->replica->addr.port;
-	return m;
-}
 
 /* FOLLOW of the replica itself, when it has registered. */
 static struct hd_message held_by(const struct stage *t, uint64_t version) {
@@ -259,33 +216,16 @@ static struct hd_message held_by(const struct stage *t, uint64_t version) {
 	return m;
 }
 
-/* The server is at 30; its replica is told of. */
-static void open_stage(struct stage *t) {
-	struct hd_message m;
-
-	net_open(&t->net, &net_plain);
-	t->server = net_server(&t->net, "ps");
-	t->worker = net_worker(&t->net, "t", "j", 0, 8);
-	t->replica = net_peer(&t->net, HD_ROLE_REPLICA, "h2");
-	say(t->replica, register_replica(t));
-	net_run(&t->net, SETTLED);
-	m = server_state(t->worker, 30, 40);
-	m.state.generation = newest_order(t->server)->generation;
-	say(t->server, m);
-	net_run(&t->net, SETTLED);
-	assert_int_equal(newest_order(t->server)->order, HD_REPLICA_KEEP);
-}
-
 /* It is killed, and begins the job from this version. */
 static void come_back(struct stage *t, uint16_t incarnation, uint64_t version) {
-	struct hd_message m = server_state(t->worker, version, 0);
+	struct hd_message m = stage_state(t->worker, version, 0);
 
 	peer_restart(t->server);
 	net_run(&t->net, 100 * HD_MS);
 	assert_int_equal(counters(&t->net)->promotions, 0);
 	say(t->server, net_register_server(t->server));
 	net_run(&t->net, 5 * HD_MS);
-	assert_int_equal(newest_order(t->server)->order, HD_REPLICA_SERVE);
+	assert_int_equal(stage_order(t->server)->order, HD_REPLICA_SERVE);
 	m.state.version = hd_version_make(incarnation, version);
 	say(t->server, m);
 	net_run(&t->net, 5 * HD_MS);
@@ -293,21 +233,21 @@ static void come_back(struct stage *t, uint16_t incarnation, uint64_t version) {
 
 /* The replica is the server: at 20, where the one before it was at 30. */
 static void assert_taken_over(struct stage *t, uint64_t lost) {
-	struct hd_message m = server_state(t->worker, 20, 0);
+	struct hd_message m = stage_state(t->worker, 20, 0);
 
 	assert_int_equal(counters(&t->net)->promotions, 1);
-	assert_int_equal(newest_order(t->server)->order, HD_REPLICA_RETIRE);
-	assert_int_equal(newest_order(t->replica)->order, HD_REPLICA_SERVE);
+	assert_int_equal(stage_order(t->server)->order, HD_REPLICA_RETIRE);
+	assert_int_equal(stage_order(t->replica)->order, HD_REPLICA_SERVE);
 	assert_string_equal(t->net.controller->jobs[0]->server_host, "h2");
 	m.state.version = hd_version_make(3, 20);
-	m.state.generation = newest_order(t->replica)->generation;
+	m.state.generation = stage_order(t->replica)->generation;
 	say(t->replica, m);
 	net_run(&t->net, 5 * HD_MS);
 	assert_int_equal(counters(&t->net)->rolled_back, lost);
 	/* Its former server is its replica now. */
 	net_run(&t->net, SETTLED);
-	assert_int_equal(newest_order(t->replica)->order, HD_REPLICA_KEEP);
-	assert_int_equal(newest_order(t->server)->order, HD_REPLICA_RETIRE);
+	assert_int_equal(stage_order(t->replica)->order, HD_REPLICA_KEEP);
+	assert_int_equal(stage_order(t->server)->order, HD_REPLICA_RETIRE);
 }
 
 static void test_comes_back_with_less(void **state) {
@@ -320,8 +260,8 @@ static void test_comes_back_with_less(void **state) {
 	for (int i = 0; i < 2; i++) {
 		struct stage t;
 
-		open_stage(&t);
-		say(t.server, follow_of(&t, 20));
+		stage_open(&t);
+		say(t.server, stage_follow(&t, 20));
 		net_run(&t.net, 5 * HD_MS);
 		come_back(&t, begun[i].incarnation, begun[i].version);
 		assert_taken_over(&t, 10);
@@ -334,15 +274,15 @@ static void test_comes_back_with_as_much(void **state) {
 	struct stage t;
 
 	(void)state;
-	open_stage(&t);
-	say(t.server, follow_of(&t, 20));
+	stage_open(&t);
+	say(t.server, stage_follow(&t, 20));
 	net_run(&t.net, 5 * HD_MS);
 	come_back(&t, 2, 20);
 	assert_int_equal(counters(&t.net)->promotions, 0);
 	assert_int_equal(counters(&t.net)->rolled_back, 10);
-	assert_int_equal(newest_order(t.server)->order, HD_REPLICA_SERVE);
+	assert_int_equal(stage_order(t.server)->order, HD_REPLICA_SERVE);
 	net_run(&t.net, SETTLED);
-	assert_int_equal(newest_order(t.server)->order, HD_REPLICA_KEEP);
+	assert_int_equal(stage_order(t.server)->order, HD_REPLICA_KEEP);
 	assert_int_equal(peer_count(t.replica, HD_MSG_REPLICA), 0);
 	net_close(&t.net);
 }
@@ -353,16 +293,16 @@ static void test_is_the_same_life(void **state) {
 	struct stage t;
 
 	(void)state;
-	open_stage(&t);
-	say(t.server, follow_of(&t, 20));
+	stage_open(&t);
+	say(t.server, stage_follow(&t, 20));
 	net_run(&t.net, 5 * HD_MS);
 	come_back(&t, 1, 0);
 	assert_int_equal(counters(&t.net)->promotions, 0);
 	/* A new life that the controller has answered already may say less than what others hold of another history. */
 	say(t.replica, held_by(&t, 50));
-	m = server_state(t.worker, 3, 0);
+	m = stage_state(t.worker, 3, 0);
 	m.state.version = hd_version_make(9, 3);
-	m.state.generation = newest_order(t.server)->generation;
+	m.state.generation = stage_order(t.server)->generation;
 	say(t.server, m);
 	net_run(&t.net, 5 * HD_MS);
 	assert_int_equal(counters(&t.net)->promotions, 0);
@@ -375,13 +315,13 @@ static void test_replica_says_what_it_holds(void **state) {
 	struct stage t;
 
 	(void)state;
-	open_stage(&t);
+	stage_open(&t);
 	second.epoch = 2;
 	net_restart(&t.net, &second);
 	for (uint32_t i = 0; i < t.net.peer_count; i++)
 		peer_restart(&t.net.peers[i]);
 	net_run(&t.net, 100 * HD_MS);
-	say(t.replica, register_replica(&t));
+	say(t.replica, stage_register_replica(&t));
 	say(t.replica, held_by(&t, 20));
 	net_run(&t.net, 5 * HD_MS);
 	say(t.worker, net_register_worker(t.worker, 8, 0));
@@ -399,24 +339,24 @@ static void test_replica_is_gone_too(void **state) {
 		struct stage t;
 
 		(void)state;
-		open_stage(&t);
-		say(t.server, follow_of(&t, 20));
+		stage_open(&t);
+		say(t.server, stage_follow(&t, 20));
 		net_run(&t.net, 5 * HD_MS);
 		peer_restart(t.replica);
 		net_run(&t.net, 100 * HD_MS);
 		if (second) {
 			other = t.replica;
 			t.replica = net_peer(&t.net, HD_ROLE_REPLICA, "h3");
-			say(t.replica, register_replica(&t));
+			say(t.replica, stage_register_replica(&t));
 			net_run(&t.net, SETTLED);
-			say(other, register_replica(&(struct stage){.replica = other}));
+			say(other, stage_register_replica(&(struct stage){.replica = other}));
 			say(other, held_by(&t, 20));
 			net_run(&t.net, 5 * HD_MS);
-			assert_int_equal(newest_order(other)->order, HD_REPLICA_RETIRE);
+			assert_int_equal(stage_order(other)->order, HD_REPLICA_RETIRE);
 		}
 		come_back(&t, 700, 0);
 		assert_int_equal(counters(&t.net)->promotions, 0);
-		assert_int_equal(newest_order(t.server)->order, HD_REPLICA_SERVE);
+		assert_int_equal(stage_order(t.server)->order, HD_REPLICA_SERVE);
 		assert_int_equal(counters(&t.net)->rolled_back, 30);
 		net_close(&t.net);
 	}
