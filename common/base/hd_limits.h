@@ -105,6 +105,9 @@
 #define HD_NOTICE_US_MAX 3600000000u /* the longest notice of a preemption: an hour */
 #define HD_ROSTER_US 10000 /* between two words on who takes part in a job, at least, */
 #define HD_ROSTER_WORKER_US 500 /* and so much for each worker that hears it */
+#define HD_JOINS_BURST 64 /* workers that may register, or join, at one moment; */
+#define HD_JOIN_US UINT64_C(1000) /* others are let in one after the other, so far apart at least */
+#define HD_JOIN_WAIT_US 600000000 /* no longer is anybody told to wait */
 #define HD_OBSERVE_US 50000 /* between two words of a worker on its steps, at least */
 #define HD_FALLBACK_US HD_SILENCE_US /* without a controller for this long: go direct */
 #define HD_CREDIT_BYTES 131072 /* what goes on a credit: 1 Gbit/s for 1 ms, 10 Gbit/s for 100 us */
@@ -123,6 +126,7 @@
 #define HD_SACK_DELAY_US 300 /* an acknowledgement that nobody asked for may wait this long */
 #define HD_HELLO_RETRY_US 50000
 #define HD_HELLO_RETRY_MAX_US 200000 /* who comes back is found within a quarter of it */
+#define HD_HELLO_BUSY_US 1000000 /* the same of one that answers, and has not let us in yet */
 #define HD_COOKIE_US 10000000 /* a cookie is good for this long at least, twice as long at most */
 #define HD_QUERY_US 20000 /* between two QUERYs of one session, at least */
 #define HD_CANDIDATE_US 5000000 /* how long a candidate session waits for its first packet */

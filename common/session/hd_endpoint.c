@@ -220,7 +220,7 @@ static void control_receive(
 	s = session_of(e, &header, packet, now, sink);
 	if (!s || (s->state == SESSION_CANDIDATE && !hello_promote(s, now, sink)))
 		return;
-	silent = now > hd_ns_add(s->heard, e->keepalive);
+	silent = now > hd_ns_add(s->heard, e->keepalive + hd_session_stretch(s));
 	liveness_heard(s, now);
 	session_receive(s, &header, body, bytes, now, sink);
 	if (s->state == SESSION_OPEN && silent)
@@ -412,48 +412,6 @@ void hd_session_close(
 		session->endpoint->stats.closed++;
 	}
 	session_release(session);
-}
-
-/* --- what a session knows -------------------------------------------------------------------- */
-
-void *hd_session_user(const struct hd_session *session) {
-	return session->user;
-}
-
-void hd_session_set_user(struct hd_session *session, void *user) {
-	session->user = user;
-}
-
-bool hd_session_is_open(const struct hd_session *session) {
-	return session->state == SESSION_OPEN;
-}
-
-struct hd_addr hd_session_peer(const struct hd_session *session) {
-	return session->peer;
-}
-
-const char *hd_session_peer_name(const struct hd_session *session) {
-	return session->name;
-}
-
-uint8_t hd_session_peer_role(const struct hd_session *session) {
-	return session->role;
-}
-
-uint64_t hd_session_peer_boot(const struct hd_session *session) {
-	return session->boot;
-}
-
-bool hd_session_left(const struct hd_session *session) {
-	return session->left;
-}
-
-hd_ns hd_session_heard(const struct hd_session *session) {
-	return session->heard;
-}
-
-hd_ns hd_session_rtt(const struct hd_session *session) {
-	return session->out.srtt;
 }
 
 const struct hd_endpoint_stats *hd_endpoint_stats(const struct hd_endpoint *endpoint) {

@@ -147,7 +147,10 @@ bool hd_session_left(const struct hd_session *session); /* in closed(): the peer
 hd_ns hd_session_heard(const struct hd_session *session); /* last authenticated packet */
 /* The same of an open session, whose peer may be slow as well. */
 hd_ns hd_session_stretch(const struct hd_session *session);
+uint32_t hd_session_queued(const struct hd_session *session); /* fragments, not acknowledged */
 hd_ns hd_session_rtt(const struct hd_session *session); /* smoothed; 0 = not measured */
+/* Of a session that we open: when the peer first answered HELLO, though it may not let us in yet; 0: it did not. */
+hd_ns hd_session_answered(const struct hd_session *session);
 
 /* The peer's clock against ours, from four-timestamp exchanges in PING/PONG (RFC 5905 section 8):
  * peer = ours + offset_ns, within +- error_ns. Of the last 8 exchanges the one with the least error now,

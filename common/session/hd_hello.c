@@ -96,6 +96,7 @@ void hello_start(struct hd_session *s, hd_ns at) {
 	s->hello_at = at;
 	s->hello_wait = HD_HELLO_RETRY_US * HD_US;
 	s->told = s->left = false;
+	s->proved_at = 0;
 	memset(s->cookie, 0, sizeof s->cookie);
 	hd_entropy_bytes(&e->entropy, s->nonce, sizeof s->nonce);
 	session_schedule(s);
@@ -124,9 +125,12 @@ void hello_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 
 	if (now < s->hello_at)
 		return;
-	/* Up to a quarter more, so that a thousand nodes do not ask all at once. */
+	/* Up to a quarter more, so that a thousand nodes do not ask all at once. One that has answered is there, and
+	 * has much to do if it does not let us in. */
 	s->hello_at = now + s->hello_wait + hd_entropy_u64(entropy) % (s->hello_wait / 4);
-	s->hello_wait = hd_ns_min(2 * s->hello_wait, HD_HELLO_RETRY_MAX_US * HD_US);
+	s->hello_wait = hd_ns_min(
+		2 * s->hello_wait, (s->proved_at ? HD_HELLO_BUSY_US : HD_HELLO_RETRY_MAX_US) * HD_US
+	);
 	hello_say(s, sink);
 }
 
@@ -379,6 +383,7 @@ static void candidate_create(
 	}
 	s->state = SESSION_CANDIDATE;
 	s->hello_at = hd_ns_add(now, HD_CANDIDATE_US * HD_US);
+	s->proved_at = now;
 	s->key_id = header->key_id;
 	s->boot = hello->boot;
 	s->role = hello->role;
@@ -391,11 +396,6 @@ static void candidate_create(
 	e->candidate_count++;
 	session_schedule(s);
 	welcome_send(s, now, sink);
-}
-
-/* True when HELLO asks for this node, as far as the node knows its own address. */
-bool hello_is_for(struct hd_addr local, uint32_t asked_ipv4, uint16_t asked_port) {
-	return local.ipv4 == 0 || (local.ipv4 == asked_ipv4 && local.port == asked_port);
 }
 
 static void hello_accept(

@@ -6,29 +6,20 @@
  *          t4 <--PONG------- t3          delay  = (t4 - t1) - (t3 - t2),  error <= delay / 2
  *
  * The side that opened the session asks regularly, since it is the one that is told times of the
- * other's clock; the answering side asks now and then. A silent peer is asked four times as often.
+ * other's clock; the answering side asks now and then. A silent peer is asked four times as often, and after a while
+ * ever less.
  */
 #include "hd_stream.h"
-
-#include <sodium.h>
 
 #define FIRST_PINGS 4 /* asked in quick succession, for a good clock at once */
 #define FIRST_PING_WAIT (10 * HD_MS)
 /* Two clocks drift apart by at most this much: 100 ppm is 100 us a second. */
 #define DRIFT_PPM 100
 
-static hd_ns ping_interval(const struct hd_session *s) {
-	hd_ns keepalive = s->endpoint->keepalive;
-
-	if (s->pongs < (s->ours ? FIRST_PINGS : FIRST_PINGS / 2))
-		return hd_ns_min(FIRST_PING_WAIT, keepalive);
-	return s->ours ? keepalive : 4 * keepalive;
-}
-
 /*
  * A machine that has too much to do runs everybody on it late, and silence then means less. How late we are ourselves
- * we know, and how long a peer takes to answer; who is asked gets four times as long on top, of what is beyond the
- * least.
+ * we know, and how long a peer takes to answer; who is asked gets four times as long, of what is beyond the least, on
+ * top.
  */
 #define LATE_HALF HD_SECOND
 #define LATE_LEAST (50 * HD_MS) /* any machine, and any way, may be so slow */
@@ -58,12 +49,27 @@ hd_ns hd_endpoint_stretch(const struct hd_endpoint *endpoint, hd_ns at) {
 	return stretch(late_at(endpoint, at));
 }
 
+/* How long an answer takes. By the mean deviation more: one that has become slow shows in it first. */
+static hd_ns slowness(const struct hd_session *s) {
+	return s->pongs < FIRST_PINGS ? s->slow : s->out.srtt + s->out.rttvar;
+}
+
 hd_ns hd_session_stretch(const struct hd_session *session) {
 	const struct hd_endpoint *e = session->endpoint;
 	hd_ns late = late_at(e, hd_ns_add(session->heard, e->dead));
-	hd_ns slow = session->pongs < FIRST_PINGS ? session->slow : hd_session_rtt(session);
 
-	return stretch(hd_ns_max(late, slow));
+	return stretch(hd_ns_max(late, slowness(session)));
+}
+
+/* Who has that much patience asks less often: many that all asked faster of a node that is late would keep it so. */
+static hd_ns keepalive_of(const struct hd_session *s) {
+	return s->endpoint->keepalive + hd_session_stretch(s) / 4;
+}
+
+static hd_ns ping_interval(const struct hd_session *s) {
+	if (s->pongs < (s->ours ? FIRST_PINGS : FIRST_PINGS / 2))
+		return hd_ns_min(FIRST_PING_WAIT, s->endpoint->keepalive);
+	return s->ours ? keepalive_of(s) : keepalive_of(s) + 3 * s->endpoint->keepalive;
 }
 
 static hd_ns dead_at(const struct hd_session *s) {
@@ -77,7 +83,7 @@ static hd_ns dead_at(const struct hd_session *s) {
 }
 
 void liveness_start(struct hd_session *s, hd_ns now) {
-	s->slow = s->ours && !sodium_is_zero(s->cookie, sizeof s->cookie) ? now - s->proved_at : 0;
+	s->slow = s->proved_at ? now - s->proved_at : 0;
 	s->heard = now;
 	s->asked_at = HD_NEVER;
 	s->ping_at = s->ours ? now : hd_ns_add(now, FIRST_PING_WAIT);
@@ -90,13 +96,24 @@ void liveness_heard(struct hd_session *s, hd_ns now) {
 	s->asked_at = HD_NEVER;
 }
 
+/* Between two questions to one that is silent: as long as an answer takes, and an eighth of how long it has been asked,
+ * once that is more. */
+static hd_ns insist(const struct hd_session *s, hd_ns asked_at, hd_ns now) {
+	hd_ns answer = hd_ns_min(slowness(s), keepalive_of(s));
+
+	return hd_ns_max(hd_ns_max(s->endpoint->keepalive / 4, answer), (now - asked_at) / 8);
+}
+
 /* Regularly, and besides when nothing was heard for a while: then again and again. */
 static hd_ns ping_due(const struct hd_session *s) {
-	hd_ns keepalive = s->endpoint->keepalive, silent = hd_ns_add(s->heard, keepalive);
+	/* The side that opened the session asks first. */
+	hd_ns late = s->ours ? 0 : s->endpoint->keepalive / 4;
+	hd_ns silent = hd_ns_add(s->heard, keepalive_of(s) + late), again;
 
-	if (s->asked_at != HD_NEVER)
-		silent = hd_ns_max(silent, hd_ns_add(s->pinged_at, keepalive / 4));
-	return hd_ns_min(s->ping_at, silent);
+	if (s->asked_at == HD_NEVER)
+		return hd_ns_min(s->ping_at, silent);
+	again = hd_ns_add(s->pinged_at, insist(s, s->asked_at, s->pinged_at));
+	return hd_ns_min(s->ping_at, hd_ns_max(silent, again));
 }
 
 hd_ns liveness_deadline(const struct hd_session *s) {
@@ -111,7 +128,7 @@ bool liveness_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 		return false;
 	if (now < ping_due(s))
 		return true;
-	s->ping_at = hd_ns_add(now, asked ? s->endpoint->keepalive / 4 : ping_interval(s));
+	s->ping_at = hd_ns_add(now, asked ? insist(s, s->asked_at, now) : ping_interval(s));
 	s->pinged_at = now;
 	if (!asked)
 		s->asked_at = now;

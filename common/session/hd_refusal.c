@@ -28,6 +28,11 @@
 /* Bytes of a REFUSE around its text. */
 #define REFUSE_BYTES (HD_CONTROL_HEADER_BYTES + 1 + 1 + 4 + 16 + 2 + HD_TAG_BYTES)
 
+/* True when HELLO asks for this node, as far as the node knows its own address. */
+bool hello_is_for(struct hd_addr local, uint32_t asked_ipv4, uint16_t asked_port) {
+	return local.ipv4 == 0 || (local.ipv4 == asked_ipv4 && local.port == asked_port);
+}
+
 /* --- HELLO is refused ------------------------------------------------------------------------- */
 
 /* A hint for a packet of type HELLO: not authenticated, and no longer than that. */

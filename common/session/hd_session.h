@@ -3,6 +3,7 @@
  * Inside of the endpoint, shared by its files and by nobody else; with hd_hello.h and hd_stream.h.
  *
  *   hd_endpoint.c  making, demultiplexing, ticking
+ *   hd_session.c   what a session knows
  *   hd_sessions.c  table of sessions, timing heap, ends of sessions
  *   hd_hello.c     HELLO, COOKIE, WELCOME; candidates
  *   hd_refusal.c   REFUSE; RESET, QUERY, GONE
@@ -113,8 +114,8 @@ struct hd_session {
 	char name[HD_NAME_BYTES_MAX + 1];
 	hd_ns hello_at; /* HELLO: next one; CANDIDATE: when it is given up */
 	hd_ns hello_wait;
-	hd_ns proved_at; /* of a session of ours: when the peer's first COOKIE came, */
-	hd_ns slow; /* and how long its WELCOME took from then */
+	hd_ns proved_at; /* when the peer's first COOKIE came, or our WELCOME was said to it; 0: not yet, */
+	hd_ns slow; /* and how long its WELCOME, or its first packet, took from then */
 	hd_ns welcome_at; /* CANDIDATE: before this no other WELCOME is said */
 	hd_ns cookie_at; /* before this no COOKIE is answered at once */
 	hd_ns query_at; /* before this no RESET is followed by a QUERY; 0: none was */

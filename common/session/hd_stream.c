@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reliable fragments, in order.
- *
+ * Reliable fragments, in order:
  *   list:  [5 held][6][7 held][8 held] | [9][10] ...       numbers from 1
  *           in flight: at most WINDOW    ^ unsent
  *   peer:  ack = 4, mask = bits of 7, 8 (ack + 2 + i);  6 is sent again after three later ones
  *
- * Every copy leaves in a packet with a number of its own, so "later" is told by packet sequence. One
- * timer (RFC 6298) for the oldest in flight; a few of the oldest go again when it fires, and acks of
- * those tell the rest.
+ * Every copy leaves in a packet with a number of its own, so "later" is told by packet sequence. One timer (RFC 6298)
+ * for the oldest in flight; a few of them, fewer each time, go again when it fires: acks tell the rest.
  */
 #include "hd_stream.h"
 
@@ -118,13 +116,15 @@ void stream_rtt_sample(struct hd_session *s, hd_ns rtt) {
 	out->srtt = hd_ns_max((7 * out->srtt + rtt) / 8, 1);
 }
 
-static hd_ns timeout(const struct outgoing *out) {
-	hd_ns rto = HD_RTO_INITIAL_US * HD_US;
+static hd_ns timeout(const struct hd_session *s) {
+	const struct outgoing *out = &s->out;
+	hd_ns rto = hd_ns_max(HD_RTO_INITIAL_US * HD_US, 2 * s->slow);
 
 	if (out->srtt > 0) /* the peer may sit on an acknowledgement for HD_ACK_DELAY_US */
 		rto = out->srtt + 4 * out->rttvar + HD_ACK_DELAY_US * HD_US;
 	rto = hd_ns_max(rto, HD_RTO_MIN_US * HD_US);
-	return hd_ns_min(rto << out->backoff, HD_RTO_MAX_US * HD_US);
+	/* Never less than it takes: a peer that has too much to do would be sent all of it again and again. */
+	return hd_ns_min(rto << out->backoff, hd_ns_max(rto, HD_RTO_MAX_US * HD_US));
 }
 
 static void
@@ -158,7 +158,7 @@ static void flush(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 
 		out->unsent = f->next;
 		if (out->rto_at == HD_NEVER)
-			out->rto_at = hd_ns_add(now, timeout(out));
+			out->rto_at = hd_ns_add(now, timeout(s));
 		fragment_transmit(s, f, now, sink);
 	}
 }
@@ -316,12 +316,12 @@ void stream_acknowledged(
 	out->backoff = 0;
 	resend_overtaken(s, &news, now, sink);
 	flush(s, now, sink);
-	out->rto_at = out->list.first ? hd_ns_add(now, timeout(out)) : HD_NEVER;
+	out->rto_at = out->list.first ? hd_ns_add(now, timeout(s)) : HD_NEVER;
 }
 
 static void resend_oldest(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 	struct outgoing *out = &s->out;
-	uint32_t burst = TIMEOUT_BURST;
+	uint32_t burst = out->backoff < 3 ? TIMEOUT_BURST >> out->backoff : 1;
 
 	for (struct fragment *f = out->list.first; f != out->unsent && burst > 0; f = f->next) {
 		if (f->held)
@@ -331,7 +331,7 @@ static void resend_oldest(struct hd_session *s, hd_ns now, struct hd_sink *sink)
 	}
 	if (out->backoff < BACKOFF_MAX)
 		out->backoff++;
-	out->rto_at = hd_ns_add(now, timeout(out));
+	out->rto_at = hd_ns_add(now, timeout(s));
 }
 
 /* --- receiving ------------------------------------------------------------------------------- */

@@ -153,6 +153,63 @@ static void test_slow_peer_has_time(void **state) {
 	net_fini(&net);
 }
 
+static uint64_t resent(const struct node *node) {
+	return hd_endpoint_stats(node->endpoint)->resent;
+}
+
+/* A peer that answers after 1.5 s, as one that has too much to do, is not made later by questions and by copies of what
+ * it has yet to read. */
+static void test_slow_peer_is_left_alone(void **state) {
+	struct hd_message message = {.kind = HD_MSG_GO};
+	struct node *server, *client;
+	unsigned before;
+	struct net net;
+
+	(void)state;
+	net_init(&net, 1);
+	net.delay = 750 * HD_MS; /* each way */
+	server = net_add(&net, &server_config);
+	client = net_add(&net, &client_config);
+	net_connect(client, server);
+	while (!client->opened || !server->opened)
+		net_run(&net, net.now + 10 * HD_MS);
+	for (int i = 0; i < 20; i++) {
+		struct node *from = i % 2 ? server : client;
+
+		assert_int_equal(
+			hd_session_send(from->session, &message, node_now(from), &from->sink), 0
+		);
+		net_run(&net, net.now + 500 * HD_MS);
+	}
+	assert_int_equal(client->messages + server->messages, 19); /* one is on its way */
+	assert_int_equal(resent(client) + resent(server), 0);
+	before = client->sent_packets + server->sent_packets;
+	net_run(&net, net.now + 20 * HD_SECOND);
+	assert_in_range(client->sent_packets + server->sent_packets - before, 20, 100);
+	assert_int_equal(client->closed + server->closed, 0);
+	net_fini(&net);
+}
+
+/* Who answers HELLO and lets nobody in is asked less and less often. */
+static void test_full_peer_is_asked_less(void **state) {
+	struct net_node_config small = server_config;
+	struct node *server, *client;
+	struct net net;
+
+	(void)state;
+	small.sessions_max = 1;
+	net_init(&net, 1);
+	server = net_add(&net, &small);
+	net_connect(net_add(&net, &client_config), server);
+	net_run(&net, net.now + HD_SECOND);
+	client = net_add(&net, &client_config);
+	net_connect(client, server);
+	net_run(&net, net.now + 20 * HD_SECOND);
+	assert_int_equal(client->opened, 0);
+	assert_in_range(client->sent_packets, 15, 30);
+	net_fini(&net);
+}
+
 /* What was said while the way was cut arrives soon after it is there again: the timeout has doubled to half of the
  * cut's length and more by then, and is not waited for. */
 static void test_said_while_cut(void **state) {
@@ -196,6 +253,8 @@ int main(void) {
 		cmocka_unit_test(test_stopped_node_asks_first),
 		cmocka_unit_test(test_late_node_is_patient),
 		cmocka_unit_test(test_slow_peer_has_time),
+		cmocka_unit_test(test_slow_peer_is_left_alone),
+		cmocka_unit_test(test_full_peer_is_asked_less),
 		cmocka_unit_test(test_said_while_cut),
 	};
 
