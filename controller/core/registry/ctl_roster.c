@@ -5,6 +5,8 @@
  *
  *   change --> due --(HD_ROSTER_US after the last word, and longer the more hear it)--> said, if it differs from that
  *
+ * Who has not acknowledged yet what it was told before hears the newest word when the next one is due.
+ *
  * A controller that is new says nothing before everybody had the time to register again: until then what its former
  * life said holds, and nobody's data move.
  */
@@ -13,6 +15,9 @@
 #include "ctl_registry.h"
 
 #include <string.h>
+
+#define ROSTER_QUEUED_MAX                                                                          \
+	4 /* fragments that a worker may have to acknowledge before it hears another word */
 
 void ctl_roster_set(struct hd_controller *c, struct ctl_job *job, uint16_t rank, bool there) {
 	if (there)
@@ -79,6 +84,10 @@ static void say(struct hd_controller *c, struct ctl_job *job, struct hd_sink *si
 		left--;
 		if (node->roster_told == job->roster.change)
 			continue;
+		if (hd_session_queued(node->session) > ROSTER_QUEUED_MAX) {
+			ctl_roster_due(c, job);
+			continue;
+		}
 		node->roster_told = job->roster.change;
 		tell(c, job, node, sink);
 	}

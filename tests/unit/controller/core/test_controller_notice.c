@@ -293,6 +293,31 @@ static void test_roster_follows(void **state) {
 	net_close(&s.net);
 }
 
+/* Words do not pile up for one that is not heard: it is told the newest when it is there again. */
+static void test_roster_waits_for_who_is_late(void **state) {
+	struct hd_message leave = {.kind = HD_MSG_LEAVE};
+	const struct ctl_node *late;
+	struct hd_roster roster;
+	struct stage s;
+
+	(void)state;
+	stage_open(&s, &net_plain);
+	leave.leave.job = net_job(s.worker[1]);
+	leave.leave.worker = 1;
+	late = s.net.controller->jobs[0]->workers[0];
+	s.worker[0]->cut = true;
+	for (int change = 0; change < 20; change++) {
+		say(s.worker[1], change % 2 ? net_register_worker(s.worker[1], 64, 1) : leave);
+		net_run(&s.net, 30 * HD_MS);
+		assert_in_range(hd_session_queued(late->session), 1, 5);
+	}
+	s.worker[0]->cut = false;
+	net_run(&s.net, 300 * HD_MS);
+	agree(&s, 0xf, &roster);
+	assert_int_equal(s.net.controller->jobs[0]->roster_changes, 21);
+	net_close(&s.net);
+}
+
 /* One that comes back before anybody was told hears the number that the others have. */
 static void test_roster_number_is_of_the_set(void **state) {
 	struct hd_roster before, after;
@@ -350,6 +375,7 @@ int main(void) {
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_is_shown),
 		cmocka_unit_test(test_roster_follows),
+		cmocka_unit_test(test_roster_waits_for_who_is_late),
 		cmocka_unit_test(test_roster_number_is_of_the_set),
 		cmocka_unit_test(test_roster_after_a_restart),
 	};
