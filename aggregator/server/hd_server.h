@@ -167,6 +167,7 @@ struct hd_server_stats {
 	uint64_t drop_memory; /* no buffer free for the update just now */
 	uint64_t duplicates; /* chunks that were held already */
 	uint64_t refused_messages; /* out of place: role, job, worker, epoch */
+	uint64_t joins_delayed; /* of workers that were told to come later */
 	uint64_t granted, expected; /* pushes */
 	uint64_t credits, credits_spent, credits_unspent;
 	uint64_t committed, dropped, failed, voided, overtaken, replaced;

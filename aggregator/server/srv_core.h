@@ -23,6 +23,7 @@
 #ifndef SRV_CORE_H
 #define SRV_CORE_H
 
+#include "hd_admission.h"
 #include "hd_container.h"
 #include "hd_endpoint.h"
 #include "hd_probe.h"
@@ -102,6 +103,7 @@ struct srv_peer {
 	bool joined; /* JOINED was sent */
 	uint32_t waits_for; /* job of its JOIN, which may not begin here yet; 0: none */
 	uint64_t roster_told; /* the change that it was told of last */
+	hd_ns place; /* when it may join; 0: it did not ask yet, or is in */
 	hd_ns rank_refused; /* since then its rank is held by another host's process; 0: it is not */
 	const char *broken; /* why it is closed at the end of the call; NULL: it is not */
 	struct hd_path path; /* of pulls */
@@ -135,6 +137,7 @@ struct hd_server {
 	struct hd_server_config config;
 	char host[HD_NAME_BYTES_MAX + 1];
 	struct hd_endpoint *endpoint;
+	struct hd_admission admission; /* of workers */
 	struct hd_upstream
 		upstream; /* the controller's session; refused for good: workers come directly */
 	bool draining;

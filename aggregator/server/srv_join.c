@@ -20,6 +20,29 @@ peer_refuse(struct srv_turn *turn, struct srv_peer *peer, uint32_t job, const ch
 	srv_peer_send(turn, peer, &message);
 }
 
+/* As at the controller (ctl_registry.c): many come without one, or when a server is lost. */
+static bool
+has_to_wait(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_join *join) {
+	struct hd_server *server = turn->server;
+	struct hd_message message
+		= {.kind = HD_MSG_WAIT, .wait = {.job = join->job, .worker = join->worker}};
+	hd_ns wait = 0;
+
+	if (!peer->job)
+		wait = hd_admission_ask(
+			&server->admission,
+			&peer->place,
+			hd_endpoint_stretch(server->endpoint, turn->now),
+			turn->now
+		);
+	if (wait == 0)
+		return false;
+	message.wait.wait_us = (uint32_t)hd_ns_min(wait / HD_US + 1, HD_JOIN_WAIT_US);
+	server->stats.joins_delayed++;
+	srv_peer_send(turn, peer, &message);
+	return true;
+}
+
 /* The job that the description names: there and equal, or created. NULL with text: refused. */
 static struct srv_job *job_agree(
 	struct srv_turn *turn,
@@ -64,6 +87,8 @@ void srv_job_join(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 		peer_refuse(turn, peer, join->job, "worker: rank beyond 4095 (HD_WORKERS_MAX)");
 		return;
 	}
+	if (has_to_wait(turn, peer, join))
+		return;
 	if (hd_jobspec_decode(join->spec.data, join->spec.bytes, &spec) < 0) {
 		peer_refuse(turn, peer, join->job, "spec: malformed or beyond a limit");
 		return;

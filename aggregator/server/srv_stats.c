@@ -22,6 +22,7 @@ static const struct hd_stat server_stats[] = {
 	STAT(drop_memory, "packets", "dropped: no buffer free for the update just then", HD_STAT_COUNTER),
 	STAT(duplicates, "packets", "chunks that were held already", HD_STAT_COUNTER),
 	STAT(refused_messages, "messages", "out of place: role, job, worker, epoch", HD_STAT_COUNTER),
+	STAT(joins_delayed, "messages", "of workers that were told to come later: too many at once", HD_STAT_COUNTER),
 	STAT(granted, "updates", "pushes granted directly", HD_STAT_COUNTER),
 	STAT(expected, "updates", "pushes announced by the controller", HD_STAT_COUNTER),
 	STAT(credits, "updates", "pushes granted in advance", HD_STAT_COUNTER),

@@ -13,8 +13,8 @@
  *
  * Who sends what (W worker, S server, C controller, T heddlectl):
  *   any <-> any   HELLO COOKIE WELCOME REFUSE RESET QUERY GONE (type HELLO); PING PONG CLOSE
- *   W,S -> C      REGISTER -> REGISTERED | REFUSE;  LEAVE
- *   W -> S        JOIN -> JOINED | REFUSE;  LEAVE
+ *   W,S -> C      REGISTER -> REGISTERED | REFUSE | WAIT (to a worker: then again);  LEAVE
+ *   W -> S        JOIN -> JOINED | REFUSE | WAIT;  LEAVE
  *   C -> switch   SLOTS, VOID;  switch -> C  REPORT
  *   W -> A        JOIN (aggregator: says who it is, once the session is open; no spec, no answer);  SACK
  *   W -> C (or S) REQUEST -> GRANT | DROP;  CANCEL
@@ -24,15 +24,12 @@
  *   C -> aggregator  GROUP, VOID   C -> receivers of a sum (S, replica)  MEMBERS   C -> W  REDUCE
  *   A -> W        GO, VOID, SACK, PULL_STATE of what it relays;  A <-> S, replica  VOID of a sum
  *   S -> W        GO, OUTCOME, DURABLE, STEP, PULL_STATE, ROUND, LACK;  W -> S  WORK
- *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
- *   receiver -> sender  SACK
+ *   receiver -> sender  SACK;  receiver -> C  REPORT;  S -> C  STATE, INFLIGHT
  *   C -> W,S      PROBE;  receiver of the probe -> C  PROBED
  *   monitor -> C  REGISTER -> REGISTERED;  LOAD (unnumbered)
- *   C -> S        REPLICA;  S -> replica  SEED, LOG;  replica -> S, S -> C  FOLLOW
- *   replica -> C  REQUEST (a copy) -> EXPECT | DROP
- *   T -> C        SHOW -> TABLE | REFUSE;  COMMAND -> DONE
+ *   C -> S        REPLICA;  S -> replica  SEED, LOG;  replica -> S, S -> C  FOLLOW;  replica -> C  REQUEST (a copy)
+ *   T -> C, S     SHOW -> TABLE | REFUSE;  T -> C  COMMAND -> DONE
  *   C -> W, S, replica, A, switch, monitor  POLL -> STATS (both unnumbered)
- *   T -> S        SHOW -> TABLE | REFUSE
  */
 #ifndef HD_MESSAGE_H
 #define HD_MESSAGE_H
@@ -370,6 +367,8 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_OBSERVE(F) \
 	F(u32, job) F(u16, worker) F(u32, step) F(f64, loss_sum) F(u64, samples) F(u64, step_ns) F(f32, sent_norm) \
 	F(f32, held_norm)
+/* Too many workers come at once: this one is to say REGISTER, or JOIN, again in `wait_us`. */
+#define HD_FIELDS_WAIT(F) F(u32, job) F(u16, worker) F(u32, wait_us)
 /* Operator's shell: `table` by name; the answer is one JSON document. */
 #define HD_FIELDS_SHOW(F) F(name, table) F(text, filter)
 #define HD_FIELDS_TABLE(F) F(name, table) F(blob, json)
@@ -441,7 +440,8 @@ typedef struct hd_ranges hd_ranges;
 	M(DONE, done, 67, HD_FROM_CONTROLLER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH) \
 	M(LACK, lack, 68, HD_FROM_SERVERS) \
 	M(POLL, poll, 69, HD_FROM_CONTROLLER) \
-	M(STATS, stats, 70, HD_FROM_WORKER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH | HD_FROM_MONITOR)
+	M(STATS, stats, 70, HD_FROM_WORKER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH | HD_FROM_MONITOR) \
+	M(WAIT, wait, 71, HD_FROM_CONTROLLER | HD_FROM_SERVERS)
 
 /* clang-format on */
 

@@ -286,8 +286,8 @@ static hd_ns patience(const struct hd_controller *c, const struct ctl_replica *r
 	return wait;
 }
 
-/* Who said that it leaves is not coming back. Who is said to have been somebody else may be the same process, which lost
- * its session on its side. */
+/* Who said that it leaves is not coming back. Who has another session may be the same process, which lost the first one
+ * on its side. */
 bool ctl_replica_await(
 	struct hd_controller *c,
 	struct ctl_job *job,

@@ -26,6 +26,14 @@ static void on_refuse(void *turn_, void *from_, const struct hd_message *message
 	worker_on_refuse(turn->worker, &turn->ctx, by_server, &message->refuse);
 }
 
+static void on_wait(void *turn_, void *from_, const struct hd_message *message) {
+	const struct turn *turn = turn_;
+	const struct from *from = from_;
+	bool by_server = from->session == turn->worker->server;
+
+	worker_on_wait(turn->worker, &turn->ctx, by_server, &message->wait);
+}
+
 static void on_grant(void *turn_, void *from_, const struct hd_message *message) {
 	const struct turn *turn = turn_;
 	const struct from *from = from_;
@@ -221,6 +229,7 @@ static const struct hd_route routes[] = {
 	{HD_MSG_REGISTERED, HD_FROM_CONTROLLER, on_registered},
 	{HD_MSG_JOINED, HD_FROM_SERVERS, on_joined},
 	{HD_MSG_REFUSE, HD_FROM_CONTROLLER | HD_FROM_SERVERS, on_refuse},
+	{HD_MSG_WAIT, HD_FROM_CONTROLLER | HD_FROM_SERVERS, on_wait},
 	{HD_MSG_GRANT, HD_FROM_CONTROLLER | HD_FROM_SERVERS, on_grant},
 	{HD_MSG_CREDIT, HD_FROM_CONTROLLER, on_credit},
 	{HD_MSG_EXPECT, HD_FROM_CONTROLLER, on_expect},

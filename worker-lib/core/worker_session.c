@@ -122,6 +122,7 @@ void worker_session_opened(
 		if (worker_is_registered(worker))
 			worker_set_link(worker, WORKER_UNREGISTERED);
 		worker->stats.controller = true;
+		worker->controller_heard = ctx->now;
 		say_register(worker, ctx);
 		worker_say_notice(worker, ctx, session);
 	} else if (session == worker->server) {
@@ -171,6 +172,24 @@ void worker_on_refuse(
 		refuse(worker, ctx, message->reason, message->text);
 }
 
+/* Nobody is silent who says that: a worker that waits for the controller does not go direct. */
+void worker_on_wait(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	bool by_server,
+	const struct hd_msg_wait *message
+) {
+	hd_ns again = hd_ns_add(ctx->now, hd_ns_min(message->wait_us, HD_JOIN_WAIT_US) * HD_US);
+
+	if (message->job != worker->job || message->worker != worker->config.rank
+	    || (by_server ? worker->stats.joined : worker_is_registered(worker)))
+		return;
+	if (by_server)
+		worker->join_at = again;
+	else
+		worker->register_at = worker->controller_heard = again;
+}
+
 void worker_session_closed(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -191,6 +210,7 @@ void worker_session_closed(
 			worker_set_link(worker, WORKER_UNREGISTERED);
 		}
 		worker->stats.controller = false;
+		worker->controller_heard = hd_ns_min(worker->controller_heard, ctx->now);
 		worker->register_at = HD_NEVER;
 		worker_credit_clear(worker);
 		worker_requeue_asked(worker, ctx, WORKER_ASKED_CONTROLLER);
@@ -305,7 +325,10 @@ static hd_ns fallback_at(const struct hd_worker *worker) {
 	if (hd_addr_is_none(worker->config.controller) || worker->link == WORKER_FALLBACK
 	    || worker->refused || worker_has_controller(worker))
 		return HD_NEVER;
-	at = hd_ns_add(worker->controller_heard, (hd_ns)worker->config.fallback_us * HD_US);
+	at = worker->controller_heard;
+	if (worker->controller) /* one that has much to do answers HELLO before it lets us in */
+		at = hd_ns_max(at, hd_session_answered(worker->controller));
+	at = hd_ns_add(at, (hd_ns)worker->config.fallback_us * HD_US);
 	if (worker->controller && hd_session_is_open(worker->controller))
 		return hd_ns_add(at, hd_session_stretch(worker->controller));
 	return hd_ns_add(at, hd_endpoint_stretch(worker->endpoint, at));

@@ -47,6 +47,12 @@ void worker_on_refuse(
 	bool by_server,
 	const struct hd_msg_refuse *message
 );
+void worker_on_wait(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	bool by_server,
+	const struct hd_msg_wait *message
+);
 void worker_session_tick(struct hd_worker *worker, const struct worker_context *ctx);
 hd_ns worker_session_deadline(const struct hd_worker *worker);
 

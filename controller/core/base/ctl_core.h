@@ -28,6 +28,7 @@
 #include "ctl_probe.h"
 #include "ctl_reduce.h"
 #include "ctl_transfer.h"
+#include "hd_admission.h"
 #include "hd_controller.h"
 #include "hd_endpoint.h"
 #include "hd_histogram.h"
@@ -82,6 +83,7 @@ struct hd_controller {
 	struct hd_controller_config config;
 	char name[HD_NAME_BYTES_MAX + 1];
 	struct hd_endpoint *endpoint;
+	struct hd_admission admission; /* of workers */
 	struct hd_entropy entropy;
 	struct hd_view *view;
 	struct hd_plan *plan;

@@ -9,6 +9,7 @@
 	C(registered, "nodes", "registrations accepted")                                           \
 	C(register_refused, "messages", "registrations refused, with the reason in words")         \
 	C(rank_held, "messages", "of a rank that is alive on another host: refused, or to wait")   \
+	C(joins_delayed, "messages", "of workers that were told to come later: too many at once")  \
 	C(leases_ended, "nodes", "registered nodes that went silent or closed")                    \
 	C(requests, "messages", "requests taken into the table")                                   \
 	C(requests_repeated, "messages", "requests already known: ignored or answered again")      \

@@ -50,6 +50,7 @@ struct ctl_node {
 	uint16_t worker;
 	uint32_t reduce_from; /* its oldest all-reduce that has not ended, as it said last */
 	uint32_t tracked; /* its transfers, pending and open */
+	hd_ns place; /* when it may register; 0: it did not ask yet, or is in */
 	hd_ns rank_refused; /* since then its rank is held by another host's process; 0: it is not */
 	hd_ns preempted_at; /* its machine is taken away then; 0: no notice of it */
 	uint64_t roster_told; /* the change that it was told of last */

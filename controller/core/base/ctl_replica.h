@@ -8,8 +8,8 @@
  *                          with less --SERVE--> the replica's node is the server, --RETIRE--> the one that was
  *   the replica is gone: --ALONE--> server
  *
- * Two that are promoted in turn, because both are slow, would give nobody any peace. So soon after a promotion the server
- * is waited for, longer each time, while its replica stays what it is:
+ * Two that are promoted in turn, because both are slow, would give nobody any peace. So soon after a promotion the
+ * server is waited for, longer each time, while its replica stays what it is:
  *
  *   the server is gone: caught up --(a promotion was less than CTL_PROMOTE_CALM_NS ago)--> awaited
  *   awaited --(that process registers again)--> the server as before;  the replica is gone: nobody is awaited any more

@@ -388,7 +388,7 @@ void ctl_register(
 	if (node->role != HD_ROLE_NONE && repeated(c, node, m, sink))
 		return;
 	if (m->role == HD_ROLE_WORKER) {
-		if (ctl_rank_is_held(c, node, m, sink))
+		if (ctl_rank_is_held(c, node, m, sink) || ctl_admit_later(c, node, m, sink))
 			return;
 		job = job_describe(c, node, m, sink);
 		if (!job)

@@ -22,6 +22,15 @@ bool ctl_rank_is_held(
 	struct hd_sink *sink
 );
 
+/* --- ctl_admit.c --- */
+/* Too many workers register at once: this one is told when to say it again. */
+bool ctl_admit_later(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+);
+
 /* --- ctl_jobs.c --- */
 /* Finds or makes; NULL at the limit. */
 struct ctl_tenant *ctl_tenant_get(struct hd_controller *c, const char *name);

@@ -15,7 +15,7 @@
 #include "hd_text.h"
 
 #define SERVER_IP 0x0a000001
-#define NET_NODES_MAX 24
+#define NET_NODES_MAX 96
 #define NET_PACKETS_MAX 65536
 #define NET_EVENTS_MAX 65536
 #define FAKE_INBOX_MAX 512
