@@ -36,8 +36,8 @@ struct hd_sink {
 	 * Sends one UDP payload made of head followed by payload (payload may be NULL, 0 bytes).
 	 * The head is copied during the call. The payload is referenced until the receive() or tick()
 	 * call that is under way returns, and must not change before. Packets to one peer leave in the
-	 * order of the calls, but those without a payload may overtake those with one where there is no
-	 * room. There is no error: what cannot be sent is lost, and counted by the driver.
+	 * order of the calls, but those without a payload overtake those with one that still wait. There
+	 * is no error: what cannot be sent is lost, and counted by the driver.
 	 */
 	void (*send
 	)(struct hd_sink *sink,

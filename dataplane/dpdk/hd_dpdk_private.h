@@ -108,7 +108,7 @@ enum dpdk_class {
 
 /* At most a burst, and while the port's ring is full what waits for room. */
 struct dpdk_send_queue {
-	uint16_t count;
+	uint16_t count, control; /* the first of them are control */
 	hd_ns full_since; /* when the ring last took something, 0: it is not full */
 	struct rte_mbuf *frames[DPDK_SEND_BURST + DPDK_WAITING_MAX];
 };

@@ -5,7 +5,8 @@
  *
  * The node's thread never waits for the port. What a full ring does not take waits in the queue, at most
  * DPDK_WAITING_MAX frames: a quarter of them only for control, answers to strangers not at all, and a few ARP answers.
- * So do at most DPDK_HELD_MAX frames whose receiver's Ethernet address is not known yet.
+ * So do at most DPDK_HELD_MAX frames whose receiver's Ethernet address is not known yet. Control goes to the front of
+ * the queue, behind other control.
  */
 #include "hd_dpdk_private.h"
 
@@ -63,6 +64,7 @@ static void flush_queue(struct hd_dpdk *d, uint16_t queue) {
 		done += taken;
 	} while (taken > 0);
 	send->count -= done;
+	send->control -= RTE_MIN(send->control, done);
 	if (send->count == 0) {
 		send->full_since = 0;
 		return;
@@ -73,7 +75,7 @@ static void flush_queue(struct hd_dpdk *d, uint16_t queue) {
 		send->full_since = now;
 	if (now >= hd_ns_add(send->full_since, DPDK_SEND_WAIT_US * HD_US)) {
 		give_up(d, queue, send->frames, send->count);
-		send->count = 0;
+		send->count = send->control = 0;
 		send->full_since = 0;
 	}
 	d->waiting += send->count;
@@ -94,8 +96,17 @@ void dpdk_flush(struct hd_dpdk *d) {
 void dpdk_free_unsent(struct hd_dpdk *d) {
 	for (uint16_t queue = 0; queue < d->port.queues; queue++) {
 		rte_pktmbuf_free_bulk(d->send[queue].frames, d->send[queue].count);
-		d->send[queue].count = 0;
+		d->send[queue].count = d->send[queue].control = 0;
 	}
+}
+
+static void put(struct dpdk_send_queue *send, struct rte_mbuf *frame, bool control) {
+	uint16_t at = control ? send->control++ : send->count;
+
+	memmove(send->frames + at + 1,
+		send->frames + at,
+		(size_t)(send->count++ - at) * sizeof send->frames[0]);
+	send->frames[at] = frame;
 }
 
 static void
@@ -113,7 +124,7 @@ enqueue(struct hd_dpdk *d, uint16_t queue, struct rte_mbuf *frame, enum dpdk_cla
 		give_up(d, queue, &frame, 1);
 		return;
 	}
-	send->frames[send->count++] = frame;
+	put(send, frame, class == DPDK_CONTROL);
 	d->waiting += send->full_since != 0;
 }
 

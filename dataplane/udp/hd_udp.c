@@ -143,7 +143,7 @@ int hd_udp_open(
 	u->config = *config;
 	u->sink.send = udp_send;
 	u->sink.send_stranger = udp_send_stranger;
-	udp_backlog_init(&u->backlog);
+	u->backlog.retry_at = HD_NEVER;
 	u->sink.event = config->event ? udp_event : NULL;
 	u->loop = (struct hd_loop){
 		.ops = &loop_ops,
@@ -195,7 +195,7 @@ void hd_udp_close(struct hd_udp *udp) {
 	hd_wait_fini(&udp->loop.wait);
 	close(udp->sender.fd);
 	udp_receiver_fini(&udp->receiver);
-	udp_backlog_fini(&udp->backlog);
+	free(udp->backlog.bytes);
 	free(udp);
 }
 

@@ -9,8 +9,8 @@
  *
  * The thread never waits for the socket. Its send buffer has three users, by what the kernel holds in it: answers to
  * strangers leave while it is less than a quarter full, chunks while it is less than seven eighths full, control
- * packets of sessions always. So neither forged addresses nor hosts that are gone, for both of which the kernel keeps
- * packets until ARP gives up, keep heartbeats from leaving.
+ * packets of sessions always, and first. So neither forged addresses nor hosts that are gone, for both of which the
+ * kernel keeps packets until ARP gives up, keep heartbeats from leaving.
  */
 #ifndef HD_UDP_PRIVATE_H
 #define HD_UDP_PRIVATE_H
@@ -75,6 +75,7 @@ struct udp_sender {
 	uint32_t buffer_bytes; /* of the socket */
 	struct udp_outgoing queue[UDP_SEND_PACKETS_MAX];
 	/* Built by a flush. */
+	struct udp_outgoing others[UDP_SEND_PACKETS_MAX]; /* of the queue, but control */
 	struct mmsghdr message[UDP_SEND_PACKETS_MAX];
 	struct iovec iovec[UDP_SEND_PACKETS_MAX * 2];
 	struct sockaddr_in name[UDP_SEND_PACKETS_MAX];
@@ -142,8 +143,6 @@ void udp_send(
 void udp_send_stranger(struct hd_sink *sink, struct hd_addr peer, const void *packet, size_t bytes);
 /* Sends what the socket takes; chunks that it does not take go into the backlog. */
 void udp_flush(struct hd_udp *udp);
-void udp_backlog_init(struct udp_backlog *backlog);
-void udp_backlog_fini(struct udp_backlog *backlog);
 
 int udp_receiver_init(struct udp_receiver *receiver, int fd);
 void udp_receiver_fini(struct udp_receiver *receiver);

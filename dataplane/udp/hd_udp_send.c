@@ -6,8 +6,9 @@
  *   queue:    A1408 A1408 A1408 A300 | B1408 | A60 A60      (peer, bytes)
  *   messages: [gso 1408, 4 packets ] [ plain ] [gso 60, 2 ]  one sendmmsg
  *
- * A failed message is retried or given up by itself: what went out before it is never sent again. Where the socket
- * has no room, chunks wait in the backlog, and packets of sessions are lost.
+ * Packets of sessions go ahead of chunks that gathered with them. A failed message is retried or given up by itself:
+ * what went out before it is never sent again. Where the socket has no room, chunks wait in the backlog, and packets of
+ * sessions are lost.
  */
 #include "hd_udp_private.h"
 
@@ -144,17 +145,6 @@ static uint64_t bytes_held(const struct hd_udp *udp) {
 
 static uint64_t cost_of(const struct udp_outgoing *out) {
 	return (uint64_t)outgoing_bytes(out) + UDP_PACKET_COST;
-}
-
-void udp_backlog_init(struct udp_backlog *backlog) {
-	backlog->bytes = NULL;
-	backlog->used = backlog->first = backlog->count = 0;
-	backlog->retry_at = HD_NEVER;
-}
-
-void udp_backlog_fini(struct udp_backlog *backlog) {
-	free(backlog->bytes);
-	backlog->bytes = NULL;
 }
 
 static bool is_waiting(const struct udp_backlog *backlog) {
@@ -373,9 +363,25 @@ static void send_backlog(struct hd_udp *udp) {
 	backlog->retry_at = is_waiting(backlog) ? hd_wait_now() + UDP_BACKLOG_WAIT : HD_NEVER;
 }
 
+/* Packets of sessions leave ahead of what gathered before them: a heartbeat does not wait for chunks, nor is it lost
+ * where these have filled the socket. All else stays in order. */
+static void control_first(struct udp_sender *sender) {
+	struct udp_outgoing *others = sender->others;
+	uint32_t control = 0, left = 0;
+
+	for (uint32_t i = 0; i < sender->count; i++)
+		if (sender->queue[i].class == UDP_CONTROL)
+			sender->queue[control++] = sender->queue[i];
+		else
+			others[left++] = sender->queue[i];
+	memcpy(&sender->queue[control], others, left * sizeof others[0]);
+}
+
 void udp_flush(struct hd_udp *udp) {
 	struct udp_sender *sender = &udp->sender;
 
+	if (sender->shared > 0 && sender->shared < sender->count)
+		control_first(sender);
 	if (sender->shared > 0)
 		make_room(udp);
 	for (uint32_t i = send_queue(udp); i < sender->count; i++)
