@@ -62,6 +62,7 @@ local messages = {
 	[68] = { "lack", { "job:u32", "round:u32", "here:u16", "needed:u16", "gone:u16", "waited_ms:u32" } },
 	[69] = { "poll", { "mark:u32" } },
 	[70] = { "stats", { "mark:u32", "at_ns:u64", "values:blob" } },
+	[71] = { "wait", { "job:u32", "worker:u16", "wait_us:u32" } },
 }
 
 -- Codes and their names (tests/unit/programs/check_dissector.py compares them with wire.md).
