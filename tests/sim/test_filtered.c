@@ -306,13 +306,13 @@ static void plan_revived(struct run *run) {
 
 static void plan_revived_apart(struct run *run) {
 	plan_goes_on(run);
-	cut(run, the_replica, 2.9, 1.4);
-	crash(run, server, 3.4, 0.4);
+	run->scenario.duration_s = 8;
+	cut(run, the_replica, 2.9, 5.4); /* so soon after a promotion it is waited for, for 4 s */
+	crash(run, server, 7.4, 0.4);
 }
 
-/* The server goes on and does not hear that it is the server no more; the replica, which was cut off from it, drops
- * that, and has it as its replica. The replica dies or is cut off; the server is to take over, but has died, and comes
- * back with its old checkpoint. */
+/* The server goes on, as it does not hear that it is it no more; the replica, cut off from it, drops that and has it as
+ * its replica. That one dies or is cut off; the server is to take over, is dead, and returns with an old checkpoint. */
 static void test_revived(void **state) {
 	static void (*const plans[])(struct run * run) = {plan_revived, plan_revived_apart};
 
