@@ -93,8 +93,7 @@ struct hd_session {
 	uint32_t peer_id;
 	uint8_t state; /* enum session_state */
 	bool ours; /* we opened it */
-	bool told; /* an unauthenticated refusal has been passed on */
-	bool left; /* the peer said CLOSE */
+	bool told, left; /* an unauthenticated refusal has been passed on; the peer said CLOSE */
 	uint8_t role;
 	uint16_t key_id;
 	struct hd_addr peer;
