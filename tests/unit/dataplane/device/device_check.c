@@ -261,9 +261,11 @@ uint64_t device_check_flags(struct hd_device *device, uint32_t generation) {
 	uint64_t blocks = 0, early = 0;
 	void *event;
 
-	for (size_t i = 0; i < count; i++)
-		values[i] = (float)generation + (float)(i / HD_STAGE_VALUES)
-			+ (float)(i % HD_STAGE_VALUES % 7);
+	for (size_t i = 0; i < count; i++) {
+		const size_t block = i / HD_STAGE_VALUES;
+
+		values[i] = (float)(generation + block + i % HD_STAGE_VALUES % 7);
+	}
 	far = device_filled(device, values, count);
 	memset(ring, 0xff, count * sizeof *ring);
 	memset(flags, 0, RING_BLOCKS * sizeof *flags);
