@@ -103,9 +103,8 @@ void dpdk_free_unsent(struct hd_dpdk *d) {
 static void put(struct dpdk_send_queue *send, struct rte_mbuf *frame, bool control) {
 	uint16_t at = control ? send->control++ : send->count;
 
-	memmove(send->frames + at + 1,
-		send->frames + at,
-		(size_t)(send->count++ - at) * sizeof send->frames[0]);
+	for (uint16_t i = send->count++; i > at; i--)
+		send->frames[i] = send->frames[i - 1];
 	send->frames[at] = frame;
 }
 
