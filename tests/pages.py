@@ -236,7 +236,7 @@ def parse(arguments):
     parser.add_argument("words", nargs="*", metavar="WORD")
     parser.add_argument("--all", action="store_true", help="those that take long, too (tests/run pages: always)")
     parser.add_argument("--write", action="store_true", help="print anew what differs")
-    return parser.parse_args(arguments)
+    return parser.parse_intermixed_args(arguments)
 
 
 def main(arguments):
