@@ -29,6 +29,7 @@ struct heddle_push_options;
 
 struct heddle_far {
 	TAILQ_ENTRY(heddle_far) link; // lock: among the spare ones
+	struct heddle_far *left; /* the one before that was left to its device */
 	struct hd_device *device;
 	void *stream, *event; /* its own stream */
 	void *near;

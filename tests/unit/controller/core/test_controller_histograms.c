@@ -214,8 +214,12 @@ static void test_metrics(void **state) {
 static unsigned lines_of(const char *text, const char *start) {
 	unsigned count = 0;
 
-	for (; text; text = strchr(text, '\n'), text += text != NULL)
+	while (text) {
 		count += strncmp(text, start, strlen(start)) == 0;
+		text = strchr(text, '\n');
+		if (text)
+			text++;
+	}
 	return count;
 }
 

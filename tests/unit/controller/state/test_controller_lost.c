@@ -109,7 +109,7 @@ static void test_one_of_two_nodes(void **state) {
 	anew = net_register_server(server);
 	anew.register_.incarnation = 0;
 	anew.register_.flags = HD_REGISTER_KEEPS;
-	server->count = 0;
+	peer_forget(server);
 	say(server, anew);
 	net_run(&net, HD_MS);
 	assert_int_equal(peer_last(server, HD_MSG_REPLICA)->replica.order, HD_REPLICA_SERVE);
@@ -137,7 +137,7 @@ static void test_server_is_back(void **state) {
 	serving = net.controller->jobs[0]->serving;
 	peer_restart(server);
 	net_run(&net, 2 * HD_SECOND);
-	server->count = 0;
+	peer_forget(server);
 	anew = net_register_server(server);
 	anew.register_.incarnation = 0;
 	say(server, anew);
