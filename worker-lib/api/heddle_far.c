@@ -432,24 +432,19 @@ bool heddle_far_is_busy(const struct heddle_far *far) {
 	return far->device->ops->done(far->device, far->event) == 0;
 }
 
-/* Lost to this process, as the device may still write there; a search for leaks finds it here. */
-static void leave(struct heddle_far *far) {
+/* What is not ready in time is lost to this process, as the device may still write there; a search for leaks finds it. */
+int heddle_far_wait(struct heddle_ticket *ticket, hd_ns span) {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct heddle_far *left; // lock
+	struct heddle_far *far = ticket->far;
+	int rc = hd_device_wait(far->device, far->event, span);
 
+	if (rc != -ETIMEDOUT)
+		return rc;
 	pthread_mutex_lock(&lock);
 	far->left = left;
 	left = far;
 	pthread_mutex_unlock(&lock);
-}
-
-int heddle_far_wait(struct heddle_ticket *ticket, hd_ns span) {
-	struct heddle_far *far = ticket->far;
-	int rc = hd_device_wait(far->device, far->event, span);
-
-	if (rc == -ETIMEDOUT) {
-		leave(far);
-		ticket->far = NULL;
-	}
+	ticket->far = NULL;
 	return rc;
 }
