@@ -432,7 +432,7 @@ bool heddle_far_is_busy(const struct heddle_far *far) {
 	return far->device->ops->done(far->device, far->event) == 0;
 }
 
-/* What is not ready in time is lost to this process, as the device may still write there; a search for leaks finds it. */
+/* Memory that is not ready in time is left to its device, which may still write there. A search for leaks finds it. */
 int heddle_far_wait(struct heddle_ticket *ticket, hd_ns span) {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct heddle_far *left; // lock
