@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes p4c's text for DPDK's pipeline fit: an instruction of DPDK 22.11 has one byte for a field's place in its
-struct, so a field of metadata beyond 256 bytes is silently another one. Temporaries of one width that are not in use at
-the same time become one field. Every jump leads forward (checked), so a field is in use from the first line to the last
-that names it, and nothing of it is meant for the next frame.
+"""Makes p4c's text for DPDK's pipeline fit. An instruction of DPDK 22.11 has one byte for a field's offset in its
+struct, so a field of metadata beyond 256 bytes silently addresses another one. Temporaries of one width that are not in
+use at the same time become one field. Every jump leads forward (checked), so a field is in use from the first to the
+last line that names it, and its value is not needed for the next frame.
 
-A field is written by reading the 8 bytes that begin with it, and as machine code a number that is moved to it is
-written as all 8. Fields behind it that were just written, too, are then in no single store of those on their way to
-memory, so the processor waits until they are there. So such a field has its 8 bytes to itself."""
+Writing a field reads the 8 bytes that begin with it; machine code writes a number moved to it as all 8. If fields
+behind it were just written too, no single pending store has all of these bytes, so the processor waits until the stores
+have reached memory. Therefore such a field gets 8 bytes of its own."""
 import re
 
 METADATA_BYTES_MAX = 256

@@ -2,9 +2,9 @@
 /*
  * The switch on the path for DPDK's SWX pipeline (PNA).
  *
- * The pipeline has no replication and knows no lengths: the C code around it does the one and tells the other. It puts
- * hd_port_t before each frame, and at least as many zeros behind it as the parser may read (226 bytes from Ethernet's
- * header on); each frame comes out of port 0, with hd_port_t saying what to do with it.
+ * The pipeline has no replication and knows no lengths: the C code around it replicates, and supplies the lengths. It
+ * puts hd_port_t before each frame, and at least as many zeros behind it as the parser may read (226 bytes from
+ * Ethernet's header on). Each frame comes out of port 0, with the verdict in hd_port_t.
  */
 #include <core.p4>
 #include <dpdk/pna.p4>
@@ -13,7 +13,7 @@
 #define HD_REGISTER(type, cells, name) Register<type, bit<32>>(cells, 0) name;
 #define HD_READ(name, into, cell) into = name.read((bit<32>)cell);
 #define HD_WRITE(name, cell, value) name.write((bit<32>)cell, value);
-/* Of bytes, as p4c lets only those be added to by more than 1. */
+/* In bytes, as p4c allows adding more than 1 only to such counters. */
 #define HD_COUNTER_ARRAY(cells, name) Counter<bit<64>, bit<32>>(cells, PNA_CounterType_t.BYTES) name;
 #define HD_COUNT(name, cell) name.count((bit<32>)cell, 1);
 #define HD_ADD(name, cell, more) name.count((bit<32>)cell, (bit<32>)more);

@@ -2,9 +2,9 @@
 /*
  * The switch on the path for bmv2 (simple_switch).
  *
- * Replication is the target's: multicast group 2 * lease + 1 has the lease's members, + 2 its receivers, and
- * HD_FLOOD_GROUP all ports; a node's rid is lease * HD_SWITCH_COPIES_PER_LEASE + copy, and the table `copies` says for
- * each rid where that copy goes. A flooded frame is not sent back to its port.
+ * The target replicates: multicast group 2 * lease + 1 has the lease's members, + 2 its receivers, and HD_FLOOD_GROUP
+ * all ports. A node's rid is lease * HD_SWITCH_COPIES_PER_LEASE + copy, and the table `copies` has the destination of
+ * each rid. A flooded frame is not sent back to its port.
  */
 #include <core.p4>
 #include <v1model.p4>
@@ -66,7 +66,7 @@ control hd_egress(inout hd_headers_t hdr, inout hd_meta_t meta, inout standard_m
 		mark_to_drop(standard);
 	}
 
-	/* As hd_switch_address() does it in C. */
+	/* Like hd_switch_address() in C. */
 	action address(bit<48> mac, bit<32> ipv4, bit<16> udp_port, bit<64> token) {
 		hdr.ethernet.dst = mac;
 		hdr.ethernet.src = meta.mac;

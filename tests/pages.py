@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the pages say that a command prints is what it prints, to the last digit.
+"""Whether each command prints what the pages say that it prints, to the last digit.
 
     tests/run pages [OPTIONS] [WORD...]    every block, in build/gcc; WORD: of commands or pages that contain it
     tests/pages.py BUILD [OPTIONS] [WORD...]    in a tree that is built
@@ -13,7 +13,7 @@ A block of a page (README.md, CONTRIBUTING.md, docs/) whose digits are the same 
 
 COMMAND runs in the project's folder, without a shell; NAME=VALUE may stand before it, and build/ is the build folder.
 In the block a line `...` stands for any lines, and ` ...` at a line's end for its rest (times, say). With --write the
-blocks that differ are printed anew.
+blocks that differ are printed again.
 """
 import argparse
 import difflib
@@ -39,7 +39,7 @@ REPEATABLE = ("build/controller/heddle-plan", "build/controller/heddlectl", "bui
 
 
 class Wrong(Exception):
-    """What is wrong with a page: a line of text."""
+    """An error in a page: a line of text."""
 
 
 class Block:
@@ -155,7 +155,7 @@ def first_missing(wanted, printed):
 
 
 def compare(block, lines, printed):
-    """What differs, as text; '' if nothing does."""
+    """The difference, as text; '' if there is none."""
     wanted = [line.rstrip() for line in lines[block.first:block.last]]
     missing = first_missing(wanted, printed)
     if missing is None:
@@ -165,7 +165,7 @@ def compare(block, lines, printed):
 
 
 def write(page, lines, block, printed):
-    """The block anew; the lines behind it move."""
+    """Replaces the block; the lines behind it move."""
     lines[block.first:block.last] = printed
     page.write_text("\n".join(lines) + "\n")
 
@@ -235,7 +235,7 @@ def parse(arguments):
     parser.add_argument("build", type=lambda text: pathlib.Path(text).resolve(), help=argparse.SUPPRESS)
     parser.add_argument("words", nargs="*", metavar="WORD")
     parser.add_argument("--all", action="store_true", help="those that take long, too (tests/run pages: always)")
-    parser.add_argument("--write", action="store_true", help="print anew what differs")
+    parser.add_argument("--write", action="store_true", help="print again the blocks that differ")
     return parser.parse_intermixed_args(arguments)
 
 

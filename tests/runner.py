@@ -31,13 +31,14 @@ import time
 import faults
 import pages
 import seeds
+import torch2
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 SUITES = ["house", "unit", "sim", "fuzz", "golden", "netns", "gpu", "bench"]
 DEFAULT = [s for s in SUITES if s != "bench"]
 JOBS = str(os.cpu_count() or 2)
-DEADLINE_S = 56 * 60  # of the whole run; what has not run by then has failed
+DEADLINE_S = 58 * 60  # of the whole run; what has not run by then has failed
 PATIENCE = 4  # times each test's own limit, which guards against hangs: machines differ, and may be busy
 SANITIZE = ["-Db_lundef=false",
             "-Dc_args=-fno-sanitize-recover=all -fno-omit-frame-pointer -gline-tables-only"]
@@ -177,7 +178,7 @@ def build(name, results, wanted=None):
     elif directory.exists():
         shutil.rmtree(directory)
     ccache = ["ccache"] if shutil.which("ccache") else []
-    env = {"CC": " ".join([*ccache, compiler])}
+    env = {"CC": " ".join([*ccache, compiler]), "CC_LD": "gold"}  # binutils' own; half the time of its other linker
     with Phase(f"build/{name}: {compiler} {' '.join(o for o in options if 'sanitize=' in o)}".rstrip()):
         for step in (lambda: setup, lambda: ["ninja", "-C", str(directory), "-j", JOBS, *targets_of(name, wanted)]):
             if run(step(), log, env) != 0:
@@ -198,7 +199,7 @@ def suites_of(test):
 
 
 def targets_of(name, wanted):
-    """What ninja has to build: all of it (also for tests that read all object files), or what these tests need."""
+    """The targets that ninja builds: all (also for tests that read all object files), or what these tests need."""
     tests = [test for test in introspect(name, "--tests") if wanted and wanted(test)]
     if not wanted or any("objects" in suites_of(test) for test in tests):
         return ["all"]
@@ -289,8 +290,8 @@ def run_suite(config, suite, results, netns_ok, options=()):
 
 
 def run_beside(configs, tidy, results):
-    """What needs nothing of the network, when nothing else wants to run; what clang-tidy found clean, the suite house
-    does not look at again."""
+    """Tests that need nothing of the network, when nothing else wants to run; files that clang-tidy found clean are not
+    checked again by the suite house."""
     beside.idle = True
     threads = {"tsan": lambda test: "threads" in suites_of(test)}
     for config in configs:
@@ -376,35 +377,31 @@ def report(results):
     return 1 if counts[1] or not counts[0] else 0
 
 
-def run_seeds(arguments):
-    """tests/run seeds N: the simulator's worlds from so many random seeds."""
-    if {"-h", "--help"} & set(arguments):
-        return seeds.main(["build", "--help"])
-    results = Results()
-    if not build("gcc", results):
-        return report(results)
-    return seeds.main([str(BUILD / "gcc"), *arguments])
+COMMANDS = {  # tests/run NAME: its module, the words that come first, which tests' programs it needs (None: all)
+    "seeds": (seeds, [], None),
+    "pages": (pages, ["--all"], None),
+    "torch2": (torch2, [], lambda test: test["name"] in torch2.NAMES),
+}
 
 
-def run_pages(arguments):
-    """tests/run pages: what the pages say that commands print, of all that print the same each time."""
+def run_command(name, arguments):
+    """Another program of tests/, in build/gcc."""
+    module, words, wanted = COMMANDS[name]
     if {"-h", "--help"} & set(arguments):
-        return pages.main(["build", "--help"])
+        return module.main(["build", "--help"])
     results = Results()
-    if not build("gcc", results):
+    if not build("gcc", results, wanted):
         return report(results)
-    return pages.main([str(BUILD / "gcc"), "--all", *arguments])
+    return module.main([str(BUILD / "gcc"), *words, *arguments])
 
 
 def main():
-    if sys.argv[1:2] == ["seeds"]:
-        return run_seeds(sys.argv[2:])
-    if sys.argv[1:2] == ["pages"]:
-        return run_pages(sys.argv[2:])
+    if sys.argv[1:] and sys.argv[1] in COMMANDS:
+        return run_command(sys.argv[1], sys.argv[2:])
     if sys.argv[1:2] == ["faults"]:
         return faults.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="tests/run", description=__doc__.splitlines()[0],
-                                     epilog="Also: tests/run seeds, faults and pages, each with --help")
+                                     epilog="Also: tests/run seeds, faults, pages and torch2, each with --help")
     parser.add_argument("what", nargs="*", metavar="SUITE | TEST",
                         help=f"suites: {' '.join(SUITES)} (default: all but bench); or tests by name, with * and ?")
     parser.add_argument("--quick", action="store_true", help="house and unit, in minutes: gcc, and nothing slow")

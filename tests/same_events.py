@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether two builds do the same in the simulator's worlds: every event of every node (kind, transfer, version,
-virtual time), for the same seeds. What a node reports at one instant may come in any order. For changes that must
+virtual time), for the same seeds. A node's events of one instant may come in any order. For changes that must
 change nothing.
 
     tests/same_events.py BEFORE AFTER [--seeds N] [--first F] [--worlds W,...] [--jobs J] [--names FILE]

@@ -132,7 +132,7 @@ def run_all(options, counts):
                     bad = sum(len(c.bad) + c.blocks_broken for c in counts.values())
                     print(f"== [{told - began:5.0f} s] {done} of {total} seeds, {bad} bad", flush=True)
         except KeyboardInterrupt:
-            print("interrupted: what is under way ends first", flush=True)
+            print("interrupted: running seeds end first", flush=True)
 
 
 def parse(arguments):

@@ -29,14 +29,14 @@ static const struct hd_option option_table[] = {
 		struct options,
 		memory,
 		HD_MODEL_BYTES_MAX,
-		"for sums and what belongs to them; K, M, G (1G)"
+		"memory limit for groups and their sums; K, M, G (1G)"
 	),
 	HD_OPTION_BYTES(
 		"early",
 		struct options,
 		early,
 		HD_MODEL_BYTES_MAX,
-		"of one ranked sum: what is kept before its turn; K, M, G (16M)"
+		"limit for early chunks of one ranked sum, kept until their turn; K, M, G (16M)"
 	),
 	HD_OPTION_U32(
 		"hold-us",
@@ -104,7 +104,7 @@ static void gather(void *core, struct hd_stats *stats) {
 	hd_aggregator_gather(core, stats);
 }
 
-/* Members and receivers hear that their groups have ended. */
+/* Tells members and receivers that their groups have ended. */
 static bool drain(void *core, hd_ns now, struct hd_sink *sink) {
 	hd_aggregator_drain(core, now, sink);
 	return true;

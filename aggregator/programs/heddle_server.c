@@ -30,7 +30,7 @@ struct program {
 	struct hd_main run;
 	struct hd_checkpoint_writer *writer;
 	const char *directory, *reports;
-	int failing; /* status of the last checkpoint that could not be written, until one is */
+	int failing; /* status of the last failed checkpoint; 0 once one succeeds */
 	uint32_t failing_job;
 };
 
@@ -39,7 +39,9 @@ struct program {
 static const struct hd_option option_table[] = {
 	HD_SETUP_KEY_FILE,
 	HD_SETUP_LISTEN("where to listen (0.0.0.0:4773); port 0: any free one"),
-	HD_SETUP_CONTROLLER("who schedules; without it workers come directly"),
+	HD_SETUP_CONTROLLER(
+		"the controller; without it, workers send requests to the server directly"
+	),
 	HD_SETUP_HOST("this host's name in the topology (its host name)"),
 	HD_OPTION_FLAG(
 		"replica",
@@ -123,8 +125,8 @@ static const struct hd_option_program command_line = {
 
 /* --- checkpoints ----------------------------------------------------------------------------- */
 
-static void say(void *owner, const char *sentence) {
-	hd_log_say(
+static void log_checkpoint_text(void *owner, const char *sentence) {
+	hd_log_write(
 		&((struct program *)owner)->run.service.log,
 		HD_LOG_WARNING,
 		"checkpoint",
@@ -142,10 +144,15 @@ static int begin_checkpoint(void *owner, const struct hd_checkpoint *checkpoint)
 
 static int restore_checkpoint(void *owner, uint32_t job, struct hd_checkpoint *checkpoint) {
 	struct program *program = owner;
-	int rc = hd_checkpoint_read(program->directory, job, checkpoint, say, program);
+	int rc = hd_checkpoint_read(
+		program->directory, job, checkpoint, log_checkpoint_text, program
+	);
 
 	if (rc == -EBADMSG)
-		say(program, "all checkpoints of this job are damaged: remove them to start again");
+		log_checkpoint_text(
+			program,
+			"all checkpoints of this job are damaged: remove them to start again"
+		);
 	return rc;
 }
 
@@ -158,8 +165,8 @@ static void tell_summary(void *owner, const struct hd_job_summary *summary) {
 	struct hd_log *log = &program->run.service.log;
 	char text[HD_TEXT_BYTES_MAX];
 
-	hd_job_summary_say(summary, text, sizeof text);
-	hd_log_say(log, HD_LOG_INFO, "report", NULL, "%s", text);
+	hd_job_summary_format(summary, text, sizeof text);
+	hd_log_write(log, HD_LOG_INFO, "report", NULL, "%s", text);
 	if (program->reports
 	    && hd_job_summary_write(program->reports, summary, text, sizeof text) < 0)
 		(void)hd_log_fail(log, 0, "report: %s", text);
@@ -174,8 +181,8 @@ static const struct hd_server_ops checkpoint_ops = {
 };
 static const struct hd_server_ops summary_ops = {.gather = hd_main_gather, .summary = tell_summary};
 
-/* From the writer's thread: the log has every commit that a checkpoint holds. A log that cannot be written (it has
- * said so) holds no checkpoint up. */
+/* Runs in the writer's thread. Flushes the log, so that it has every commit that a checkpoint holds. If the log cannot
+ * be written (it has reported that itself), the checkpoint is written all the same. */
 static void before_checkpoint(void *owner) {
 	(void)hd_event_log_sync(((struct program *)owner)->run.service.events);
 }
@@ -184,8 +191,8 @@ static void checkpoint_ended(void *owner) {
 	hd_driver_wake(((struct program *)owner)->run.driver);
 }
 
-/* A disk that stays full is spoken of once, and once more when it takes checkpoints again. */
-static void say_checkpoint(struct program *program, uint32_t job, int status, const char *error) {
+/* Reports a disk that stays full once, and once more when it takes checkpoints again. */
+static void log_checkpoint(struct program *program, uint32_t job, int status, const char *error) {
 	if (status < 0 && status != program->failing) {
 		(void)hd_log_fail(
 			&program->run.service.log,
@@ -196,7 +203,7 @@ static void say_checkpoint(struct program *program, uint32_t job, int status, co
 		program->failing = status;
 		program->failing_job = job;
 	} else if (status == 0 && program->failing != 0 && job == program->failing_job) {
-		say(program, "written again");
+		log_checkpoint_text(program, "written again");
 		program->failing = 0;
 	}
 }
@@ -209,7 +216,7 @@ static void take_checkpoints(struct hd_main *run, void *server, hd_ns now, struc
 
 	while (program->writer
 	       && hd_checkpoint_writer_take(program->writer, &job, &status, error, sizeof error)) {
-		say_checkpoint(program, job, status, error);
+		log_checkpoint(program, job, status, error);
 		hd_server_checkpoint_done(server, now, job, status, sink);
 	}
 }
@@ -252,7 +259,7 @@ static int open_checkpoints(struct program *program, struct hd_server_config *co
 /* --- the core -------------------------------------------------------------------------------- */
 
 static void on_event(struct hd_main *run, const struct hd_event *event) {
-	/* A checkpoint that fails has been spoken of. */
+	/* A failed checkpoint has been reported already. */
 	if (event->kind == HD_EVENT_CHECKPOINT && ((struct program *)run)->failing != 0)
 		hd_event_log_add(run->service.events, event);
 	else
@@ -296,7 +303,7 @@ static int make_server(struct hd_main *run, const void *options, void **core) {
 			  0;
 }
 
-/* The writer reads the server's memory and wakes the driver: it ends first. */
+/* The writer reads the server's memory and wakes the driver, so it ends first. */
 static void close_server(struct hd_main *run, void *core) {
 	hd_checkpoint_writer_close(((struct program *)run)->writer);
 	hd_server_destroy(core);
@@ -306,7 +313,7 @@ static void gather(void *core, struct hd_stats *stats) {
 	hd_server_gather(core, stats);
 }
 
-/* A last checkpoint of every job, and a word to everybody. */
+/* Writes a last checkpoint of every job and tells all peers. */
 static bool drain(void *core, hd_ns now, struct hd_sink *sink) {
 	return hd_server_drain(core, now, sink);
 }
@@ -342,7 +349,7 @@ int main(int argc, char **argv) {
 		status = hd_log_fail(
 			o.common.log,
 			EX_USAGE,
-			"%s: of what the controller says: --controller is missing",
+			"%s: needs --controller",
 			o.replica ? "--replica" : "--never-alone"
 		);
 	if (status)

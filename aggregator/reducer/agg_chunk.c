@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Chunks go straight into their group's sum. Everything else (acknowledgement, completion, go, how far the sum is
- * final) is looked at once a call for each input that was touched, not once a packet.
+ * Chunks are added to their group's sum at once. Everything else (acknowledgement, completion, go, the final part of
+ * the sum) is handled once a call for each input that was touched, not once a packet.
  */
 #include "agg_group.h"
 
@@ -21,8 +21,8 @@ static bool is_at(const struct agg_peer *peer, struct hd_addr from) {
 	return peer && hd_addr_equal(hd_session_peer(peer->session), from);
 }
 
-/* Whose session is at this address, if a chunk of this input may come from there; else NULL. Workers say JOIN before
- * their chunks. A sum of other aggregators comes from one that GROUP does not name: from one that has a session. */
+/* The peer at this address, if a chunk of this input may come from it; else NULL. Workers send JOIN before their
+ * chunks. GROUP does not name the aggregators that send partial sums: any aggregator with a session may. */
 static struct agg_peer *
 sender_at(const struct agg_turn *turn, const struct agg_input *in, struct hd_addr from) {
 	struct agg_peer *peer = in->peer;
@@ -36,7 +36,7 @@ sender_at(const struct agg_turn *turn, const struct agg_input *in, struct hd_add
 	return is_at(peer, from) ? peer : NULL;
 }
 
-/* A relayed model is one version: chunks ahead of the word which one are repaired as loss. */
+/* A relayed model is one version: chunks that arrive before PULL_STATE has named it are dropped and retransmitted. */
 static bool is_version(const struct agg_group *group, const struct hd_chunk_header *header) {
 	return !group->relay || (group->version != 0 && header->version == group->version);
 }
@@ -51,7 +51,7 @@ static void took(struct agg_turn *turn, struct agg_input *in, size_t bytes) {
 	agg_input_touch(turn->aggregator, in);
 }
 
-/* Runs that do not ascend, or a sum beyond what was announced: nobody merges these. */
+/* Runs that do not ascend, or a sum longer than announced: no receiver could merge these. */
 static void on_broken(struct agg_turn *turn, struct agg_group *group) {
 	uint32_t culprit = hd_reduce_culprit(group->reduce);
 
@@ -106,7 +106,7 @@ static void on_chunk(
 		return;
 	case HD_REDUCE_EARLY:
 		stats->drop_early++;
-		in->active = turn->now; /* not silent */
+		in->active = turn->now; /* so it is not silent */
 		return;
 	case HD_REDUCE_NO_MEMORY:
 		stats->drop_memory++;
@@ -117,7 +117,7 @@ static void on_chunk(
 	took(turn, in, bytes);
 }
 
-/* A sender that has not heard that we hold everything is told again. */
+/* Tells a sender that still retransmits that we hold everything. */
 static void on_late_chunk(
 	struct agg_turn *turn,
 	struct agg_tombstone *tomb,
@@ -182,8 +182,8 @@ void agg_chunk(struct agg_turn *turn, const struct hd_packet *packet) {
 
 /* --- once a call ------------------------------------------------------------------------------ */
 
-/* What is on the wire during the round trip to the successor: its first chunk then arrives as the predecessor's last
- * one does. */
+/* The bytes in flight in one round trip to the successor: its first chunk then arrives as the predecessor's last
+ * does. */
 static uint64_t window_to(const struct agg_input *in, const struct agg_input *next) {
 	const struct hd_recv *recv = hd_reduce_recv(in->group->reduce, in->index);
 	uint64_t least = 2 * (uint64_t)hd_reduce_chunk_bytes(in->group->reduce);
@@ -237,7 +237,7 @@ static void completed(struct agg_turn *turn, struct agg_input *in) {
 	agg_report_input(turn, in, HD_OUTCOME_PENDING, HD_REASON_NONE);
 }
 
-/* Ranked: this one's chunks may have made room for those behind it. */
+/* Ranked sums: an input's chunks may have made room for those of later ranks. */
 static void relieve(struct agg_turn *turn, struct agg_group *group) {
 	bool turns = group->order == HD_GROUP_RANKED || group->dtype == HD_DTYPE_SPARSE32;
 
@@ -253,7 +253,7 @@ static void settle(struct agg_turn *turn, struct agg_input *in, bool newly_compl
 		return;
 	acknowledge(turn, in, false);
 	release(turn, in);
-	/* Without a session nobody can be told what is held: the next chunk in a new one asks. */
+	/* Without a session there is no acknowledgement. The next chunk in a new session asks for one. */
 	hd_timer_set(
 		&turn->aggregator->timers,
 		&in->timer,
@@ -270,11 +270,11 @@ void agg_inputs_settle(struct agg_turn *turn) {
 	struct agg_input *in;
 
 	while ((in = TAILQ_FIRST(touched))) {
-		bool done = in->complete && !in->told;
+		bool done = in->complete && !in->reported;
 
 		TAILQ_REMOVE(touched, in, touched_link);
 		in->touched = false;
-		in->told = in->told || done;
+		in->reported = in->reported || done;
 		settle(turn, in, done);
 	}
 	TAILQ_FOREACH (group, &turn->aggregator->touched_groups, touched_link)

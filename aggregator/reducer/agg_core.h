@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The aggregator, its sessions, tokens and memory, and how its files send: what all of them share.
+ * Shared by all files of the aggregator: its sessions, tokens and memory, and how files send.
  *
  *   bottom   agg_send.c, agg_memory.c, agg_peer.c   tokens, sends, buffers, sessions
- *            agg_input.c, agg_output.c              one member's chunks; the sum on its way to one receiver
+ *            agg_input.c, agg_output.c              one member's chunks; the transfer of the sum to one receiver
  *   rooms    agg_group.c                            how a group ends
- *            agg_make.c, agg_chunk.c, agg_receiver.c   GROUP; chunks into the sum; what receivers say, and sending
- *   top      agg_session.c, agg_show.c, agg_node.c  dispatch and settling; agg_stats.c: what is counted
+ *            agg_make.c, agg_chunk.c, agg_receiver.c   GROUP; chunks into the sum; receivers' messages, and sending
+ *   top      agg_session.c, agg_show.c, agg_node.c  dispatch and settling; agg_stats.c: the counters
  *
- * During one receive() or tick(): first whatever arrived changes state, groups may end and their memory may go; only
+ * During one receive() or tick(), packets and timers first change state; groups may end and free their memory. Only
  * then do sends hand parts of sums to the sink, which may read them until the call returns.
  */
 #ifndef AGG_CORE_H
@@ -30,22 +30,22 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#define AGG_POLL_PACKETS 32 /* one output's turn */
-#define AGG_POLL_BUDGET 512 /* packets of one receive() or tick() */
+#define AGG_POLL_PACKETS 32 /* of one output before the next one's turn */
+#define AGG_POLL_BUDGET 512 /* of one receive() or tick() */
 #define AGG_GO_SLACK_US 20000 /* after its start time an output no longer waits for go */
 #define AGG_PACKET_OVERHEAD 28 /* IPv4 and UDP headers */
 #define AGG_PATIENCE_HOLDS                                                                         \
-	4 /* a receiver of what is final may be silent for so many times hold_us */
-#define AGG_EARLY_PART 8 /* one part of so many of the memory is for chunks before their turn */
-#define AGG_IDLE_US 120000000 /* a group in which nothing came and nothing went for so long fails */
+	4 /* after this multiple of hold_us a silent receiver of a final sum is lost */
+#define AGG_EARLY_PART 8 /* one part in 8 of the memory is for early chunks */
+#define AGG_IDLE_US 120000000 /* a group in which no byte moves for this long fails */
 
 enum agg_timer_kind {
 	AGG_TIMER_INPUT, /* a delayed acknowledgement */
-	AGG_TIMER_WATCH, /* silence in a group */
-	AGG_TIMER_PEER /* one of ours that does not open */
+	AGG_TIMER_WATCH, /* looks for silent members of a group */
+	AGG_TIMER_PEER /* a session that we opened does not open */
 };
 
-/* What an incoming chunk's token stands for. */
+/* The kinds of things that an incoming chunk's token can name. */
 enum agg_handle_kind {
 	AGG_HANDLE_INPUT,
 	AGG_HANDLE_TOMBSTONE
@@ -73,20 +73,21 @@ TAILQ_HEAD(agg_group_list, agg_group);
 struct agg_job {
 	uint32_t id;
 	uint32_t groups, peers;
-	uint64_t used; /* memory of its groups, without what is early */
+	uint64_t used; /* memory of its groups, without early chunks */
 	UT_hash_handle hh;
 };
 
-/* One session: a worker's, an aggregator's or a shell's that they opened, a server's or aggregator's that we did. */
+/* One session: one that a worker, an aggregator or a shell opened, or one that we opened with a server or
+ * aggregator. */
 struct agg_peer {
 	struct hd_session *session;
-	struct agg_job *job; /* of a worker that said JOIN */
+	struct agg_job *job; /* of a worker that sent JOIN */
 	uint16_t worker;
 	bool ours, open;
-	bool by_addr, by_who; /* it is in that table: not when a newer one took its place */
+	bool by_addr, by_who; /* it is in that table; false once a newer one replaced it */
 	uint64_t addr, who; /* keys */
-	struct hd_timer timer; /* of ours */
-	const char *broken; /* why it is closed at the end of the call; NULL: it is not */
+	struct hd_timer timer; /* of a session that we opened */
+	const char *broken; /* why it is closed at the end of the call; NULL: it stays open */
 	struct hd_path path; /* to it */
 	struct agg_peer_inputs inputs;
 	struct agg_peer_outputs outputs;
@@ -100,21 +101,20 @@ struct agg_buffer {
 	void *data; /* 64-byte aligned */
 };
 
-/* An input that ended: chunks that still come are answered with `done` when it was held whole. */
+/* An input that has ended. Chunks that still arrive are answered with `done` if it was held whole. */
 struct agg_tombstone {
 	struct agg_handle handle; /* first */
 	bool used, done;
 	uint32_t job, chunks;
-	uint64_t addr; /* of its sender; 0: not known */
-	hd_ns answered; /* one answer a call is enough */
+	uint64_t addr; /* of its sender; 0: unknown */
+	hd_ns answered; /* when; one answer a call is enough */
 };
 
-/* How its waits are distributed: of sums, and of relayed models. */
+/* Distributions of its waiting times: of sums, and of relayed models. */
 struct agg_histograms {
-	struct hd_histogram first_chunk; /* of an input, from the word of its group */
-	struct hd_histogram collected; /* from there to the last chunk of the last input */
-	struct hd_histogram
-		passed_on; /* of an output, from there until its receiver has all of it */
+	struct hd_histogram first_chunk; /* of an input, since GROUP */
+	struct hd_histogram collected; /* from GROUP to the last chunk of the last input */
+	struct hd_histogram passed_on; /* of an output: from there to its delivery */
 };
 
 struct hd_aggregator {
@@ -123,8 +123,8 @@ struct hd_aggregator {
 	struct hd_entropy entropy;
 	struct hd_endpoint *endpoint;
 	struct hd_upstream upstream; /* the controller's session */
-	bool draining;
-	bool breaking; /* some peer is broken */
+	bool retiring; /* it makes no new groups */
+	bool breaking; /* some peer's `broken` is set */
 	uint16_t epoch;
 	struct agg_peers peers;
 	struct agg_peer *peers_by_addr, *peers_by_who;
@@ -137,19 +137,18 @@ struct hd_aggregator {
 	uint32_t tombstone_next;
 	struct agg_input_list touched;
 	struct agg_group_list touched_groups;
-	struct agg_output_list homeless, ended;
+	struct agg_output_list unplaced, ended;
 	struct hd_timers timers, sends;
 	struct agg_buffer *pool;
-	uint64_t summed,
-		early; /* memory of groups: what they must have, and room for early chunks */
-	uint64_t pooled; /* bytes in the pool: not in use, but allocated */
+	uint64_t summed, early; /* memory of groups: what they need, and room for early chunks */
+	uint64_t pooled; /* bytes in the pool: allocated, not in use */
 	struct hd_probes probes;
 	struct hd_aggregator_stats stats;
 	struct agg_histograms histograms[2]; /* by agg_group.relay */
 	struct hd_transfer_stats transfers;
 };
 
-/* What a handler is called with, in one piece. */
+/* The arguments that every handler takes. */
 struct agg_turn {
 	struct hd_aggregator *aggregator;
 	hd_ns now;
@@ -171,7 +170,7 @@ int agg_handle_add(struct hd_aggregator *aggregator, struct agg_handle *handle);
 void agg_handle_remove(struct hd_aggregator *aggregator, struct agg_handle *handle);
 struct agg_peer *agg_peer_at(const struct hd_aggregator *aggregator, uint64_t addr);
 struct agg_peer *agg_peer_of(const struct hd_aggregator *aggregator, uint32_t job, uint16_t worker);
-/* Sends reliably; a session whose queue is full is given up. peer may be NULL. */
+/* Sends reliably; closes a session whose queue is full. peer may be NULL. */
 void agg_peer_send(struct agg_turn *turn, struct agg_peer *peer, const struct hd_message *message);
 void agg_controller_send(struct agg_turn *turn, const struct hd_message *message);
 void agg_event(struct agg_turn *turn, struct hd_event *event);
@@ -183,30 +182,30 @@ struct agg_peer *
 agg_peer_create(struct hd_aggregator *aggregator, struct hd_session *session, struct hd_addr addr);
 /* The session with this address, opened if there is none. NULL: no room. */
 struct agg_peer *agg_peer_connect(struct agg_turn *turn, struct hd_addr addr);
-/* It is no worker of a job any more. */
+/* It is not a worker of a job any more. */
 void agg_peer_forget(struct hd_aggregator *aggregator, struct agg_peer *peer);
-/* It is forgotten; nothing needs it. */
+/* It is forgotten and nothing refers to it. */
 void agg_peer_destroy(struct hd_aggregator *aggregator, struct agg_peer *peer);
 
 /* --- agg_memory.c ----------------------------------------------------------------------------- */
-/* The job's record, made if there is none. NULL: no memory, or HD_JOBS_MAX. */
+/* The job's record, created if there is none. NULL: no memory, or HD_JOBS_MAX. */
 struct agg_job *agg_job_get(struct hd_aggregator *aggregator, uint32_t id);
-/* Forgets it when nothing of it is left. */
+/* Frees the record once no group and no worker uses it. */
 void agg_job_put(struct hd_aggregator *aggregator, struct agg_job *job);
-/* What groups may have without room for early chunks, and for that. */
+/* The shares of the memory: for early chunks, and for everything else of the groups. */
 static inline uint64_t agg_memory_early(const struct hd_aggregator *aggregator) {
 	return aggregator->config.memory_bytes / AGG_EARLY_PART;
 }
 static inline uint64_t agg_memory_sums(const struct hd_aggregator *aggregator) {
 	return aggregator->config.memory_bytes - agg_memory_early(aggregator);
 }
-/* Whether a group of this job may take so much now. */
+/* Whether a group of this job may take this much now. */
 bool agg_memory_admits(
 	const struct hd_aggregator *aggregator,
 	const struct agg_job *job,
 	uint64_t bytes
 );
-/* Takes what the group is charged with, or gives it back. */
+/* Takes the memory that the group is charged with, or gives it back. */
 void agg_memory_take(struct hd_aggregator *aggregator, struct agg_group *group);
 void agg_memory_give(struct hd_aggregator *aggregator, struct agg_group *group);
 /* bytes: hd_reduce_buffer_bytes(). */

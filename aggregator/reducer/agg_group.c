@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A group's life:
+ * How a group runs:
  *
- *   GROUP --> admitted --> chunks in, sum out --> all delivered: memory free; the receivers tell
- *        \--> refused         \--> failed: VOID to members and receivers, REPORT(culprit), REPORT(group)
+ *   GROUP --> admitted --> chunks in, sum out --> all delivered: memory freed; the receivers report it
+ *        \--> refused      |  \--> failed: VOID to members and receivers, REPORT(culprit), REPORT(group)
+ *                          \-----> all in, and all receivers are workers that are lost: memory freed
  */
 #include "agg_group.h"
+#include "hd_assert.h"
 
-#include <assert.h>
 #include <errno.h>
 
-/* --- telling ---------------------------------------------------------------------------------- */
+/* --- reports ---------------------------------------------------------------------------------- */
 
-/* That there is no such group, or not any more. That it was delivered its receivers say. */
+/* REPORTs that there is no such group, or no longer. (Deliveries are reported by their receivers.) */
 void agg_report_failure(
 	struct agg_turn *turn,
 	uint32_t job,
@@ -53,7 +54,7 @@ void agg_group_destroy(struct hd_aggregator *aggregator, struct agg_group *group
 		agg_input_drop(aggregator, &group->inputs[i]);
 	for (uint32_t i = 0; i < group->output_count; i++)
 		agg_output_drop(aggregator, &group->outputs[i]);
-	assert(aggregator->transfer_count >= group->input_count + group->output_count);
+	hd_assert(aggregator->transfer_count >= group->input_count + group->output_count);
 	aggregator->transfer_count -= group->input_count + group->output_count;
 	if (group->touched)
 		TAILQ_REMOVE(&aggregator->touched_groups, group, touched_link);
@@ -64,7 +65,7 @@ void agg_group_destroy(struct hd_aggregator *aggregator, struct agg_group *group
 	hd_reduce_destroy(group->reduce);
 	agg_buffer_put(aggregator, group->buffer);
 	agg_memory_give(aggregator, group);
-	assert(group->job->groups > 0);
+	hd_assert(group->job->groups > 0);
 	group->job->groups--;
 	agg_job_put(aggregator, group->job);
 	aggregator->stats.groups_open--;
@@ -75,7 +76,7 @@ void agg_group_destroy(struct hd_aggregator *aggregator, struct agg_group *group
 
 /* --- ends ------------------------------------------------------------------------------------- */
 
-/* What ends a transfer, not its round: whoever hears it asks again. */
+/* A reason that ends this transfer but not its round: the worker asks again. */
 static enum hd_reason transient(enum hd_reason reason) {
 	switch (reason) {
 	case HD_REASON_LEASE:
@@ -89,7 +90,7 @@ static enum hd_reason transient(enum hd_reason reason) {
 	}
 }
 
-static void say_void(
+static void send_void(
 	struct agg_turn *turn,
 	struct agg_peer *peer,
 	uint32_t job,
@@ -113,15 +114,15 @@ static void tell_failure(
 	for (uint32_t i = 0; group->inputs && i < group->input_count; i++) {
 		struct agg_input *in = &group->inputs[i];
 
-		/* Who withdrew need not be told. */
+		/* A worker that withdrew needs no VOID. */
 		if (in != culprit || reason != HD_REASON_CANCELLED)
-			say_void(turn, in->peer, group->job->id, in->handle.token, reason);
+			send_void(turn, in->peer, group->job->id, in->handle.token, reason);
 	}
 	for (uint32_t i = 0; i < group->output_count; i++) {
 		struct agg_output *out = &group->outputs[i];
 
 		if (out->state != AGG_OUTPUT_LOST && out->state != AGG_OUTPUT_DELIVERED)
-			say_void(turn, out->peer, group->job->id, out->is.token, reason);
+			send_void(turn, out->peer, group->job->id, out->is.token, reason);
 	}
 	if (culprit)
 		agg_report_input(turn, culprit, HD_OUTCOME_FAILED, reason);
@@ -143,18 +144,36 @@ void agg_group_fail(
 	agg_group_destroy(turn->aggregator, group);
 }
 
-static void group_delivered(struct agg_turn *turn, struct agg_group *group) {
-	struct hd_aggregator_stats *stats = &turn->aggregator->stats;
-
-	stats->groups_delivered++;
-	stats->groups_not_finite += hd_reduce_not_finite(group->reduce) ? 1 : 0;
+/* A tombstone tells members that still retransmit that all has arrived. */
+static void end(struct agg_turn *turn, struct agg_group *group) {
 	for (uint32_t i = 0; i < group->input_count; i++)
 		agg_input_end(turn, &group->inputs[i], true);
 	agg_group_destroy(turn->aggregator, group);
 }
 
+static void group_delivered(struct agg_turn *turn, struct agg_group *group) {
+	struct hd_aggregator_stats *stats = &turn->aggregator->stats;
+
+	stats->groups_delivered++;
+	stats->groups_not_finite += hd_reduce_not_finite(group->reduce) ? 1 : 0;
+	end(turn, group);
+}
+
+/* All have given their values, and only workers whose sessions have ended would get the sum: this is no failure for
+ * those that gave. A receiver that lives sees the end of its session, too, and asks for its round again. */
+static bool is_deserted(const struct agg_group *group) {
+	return group->deserted == group->output_count && group->complete == group->input_count
+		&& !group->relay;
+}
+
 bool agg_group_consider(struct agg_turn *turn, struct agg_group *group) {
-	assert(group->delivered + group->lost <= group->output_count);
+	hd_assert(group->delivered + group->lost <= group->output_count);
+	if (is_deserted(group)) {
+		group_event(turn, group, group->lost_reason);
+		turn->aggregator->stats.groups_failed++;
+		end(turn, group);
+		return true;
+	}
 	if (group->doomed || group->lost == group->output_count) {
 		agg_group_fail(turn, group, group->lost_reason, NULL);
 		return true;
@@ -206,9 +225,9 @@ void agg_group_void(struct agg_turn *turn, const struct hd_msg_void_ *void_) {
 		agg_group_fail(turn, in->group, reason, in);
 }
 
-/* --- silence ---------------------------------------------------------------------------------- */
+/* --- silent members --------------------------------------------------------------------------- */
 
-/* What of an input is here, of 1. */
+/* The share of an input that has arrived, from 0 to 1. */
 static double share_of(const struct agg_group *group, uint32_t index) {
 	const struct hd_recv *recv = hd_reduce_recv(group->reduce, index);
 	const struct hd_recv_stats *stats = recv ? hd_recv_stats(recv) : NULL;
@@ -216,9 +235,9 @@ static double share_of(const struct agg_group *group, uint32_t index) {
 	return stats ? (double)stats->bytes_held / (double)stats->bytes_total : 0;
 }
 
-/* The longest silent of those whom others wait for: somebody has sent more. Only of those that have begun, or were
- * told to: when the others are to begin is between the controller and them, and should they never, their sessions
- * end, or the controller's patience does. One that was told to wait for its turn waits. */
+/* The input that others have waited for longest: another input has more of its bytes here. Counts only inputs that have
+ * begun or got go. When the others begin is the controller's business; if they never do, their sessions end or the
+ * controller gives up. An input that must wait for its predecessor is not silent. */
 static struct agg_input *silent(const struct agg_group *group, hd_ns before) {
 	struct agg_input *found = NULL;
 	double most = 0;

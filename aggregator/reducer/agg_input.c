@@ -54,7 +54,7 @@ static void unbind(struct agg_input *in) {
 	}
 }
 
-static void say_go(struct agg_turn *turn, const struct agg_input *in) {
+static void send_go(struct agg_turn *turn, const struct agg_input *in) {
 	struct hd_message message = {.kind = HD_MSG_GO};
 
 	message.go.job = in->group->job->id;
@@ -67,7 +67,7 @@ void agg_input_bind(struct agg_turn *turn, struct agg_input *in, struct agg_peer
 	in->peer = peer;
 	LIST_INSERT_HEAD(&peer->inputs, in, peer_link);
 	if (in->went && !in->started)
-		say_go(turn, in); /* nobody was there to hear it */
+		send_go(turn, in); /* its sender had no session yet */
 }
 
 /* --- go --------------------------------------------------------------------------------------- */
@@ -82,7 +82,7 @@ void agg_input_go(struct agg_turn *turn, struct agg_input *in) {
 	in->active = turn->now;
 	in->went = true;
 	agg_event(turn, &event);
-	say_go(turn, in);
+	send_go(turn, in);
 }
 
 struct agg_input *agg_input_find(const struct hd_aggregator *aggregator, uint64_t token) {
@@ -121,7 +121,7 @@ void agg_input_drop(struct hd_aggregator *aggregator, struct agg_input *in) {
 	struct agg_input *next;
 
 	if (!in->group)
-		return; /* it ended before */
+		return; /* it has ended already */
 	while ((next = LIST_FIRST(&in->successors))) {
 		LIST_REMOVE(next, successor_link);
 		next->predecessor = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GROUP: what is admitted, and how a group is made of it. */
+/* GROUP: admission, and creating a group. */
 #include "agg_group.h"
 
 #include <errno.h>
@@ -48,9 +48,10 @@ check(struct agg_turn *turn, const struct hd_msg_group *message, const struct li
 
 	if (message->epoch < aggregator->epoch)
 		return HD_REASON_EPOCH;
-	if (aggregator->draining)
+	if (aggregator->retiring)
 		return HD_REASON_CLOSED;
-	if (message->group == 0)
+	if (message->group == 0
+	    || (aggregator->config.job != 0 && message->job != aggregator->config.job))
 		return HD_REASON_REFUSED;
 	for (uint32_t i = 0; i < lists->input_count; i++)
 		if (lists->inputs[i].token == 0
@@ -65,7 +66,7 @@ check(struct agg_turn *turn, const struct hd_msg_group *message, const struct li
 	return HD_REASON_NONE;
 }
 
-/* Room for what comes before its turn is a luxury: without it, it is a chunk for each member. */
+/* Early chunks get memory only if there is some: without it, a member has room for one chunk. */
 static bool admit(struct agg_turn *turn, struct agg_group *group, struct hd_reduce_config *config) {
 	const struct hd_aggregator *aggregator = turn->aggregator;
 	uint64_t early = config->early_bytes, most;
@@ -87,13 +88,14 @@ static bool admit(struct agg_turn *turn, struct agg_group *group, struct hd_redu
 	return true;
 }
 
-/* Its own memory: lists, sum, combiner. */
+/* Allocates its lists, sum and combiner. */
 static enum hd_reason
 allocate(struct agg_turn *turn, struct agg_group *group, const struct lists *lists) {
 	struct hd_aggregator *aggregator = turn->aggregator;
 	struct hd_reduce_config config = {
 		.job = group->job->id,
 		.dtype = group->dtype,
+		.op = group->op,
 		.order = group->order,
 		.exponent = group->exponent,
 		.bytes = group->bytes,
@@ -148,7 +150,7 @@ add_input(struct hd_aggregator *aggregator, struct agg_group *group, const struc
 	return 0;
 }
 
-/* A time of the plan, on our clock. */
+/* Converts a time of the plan to our clock. */
 static hd_ns local_time(const struct agg_turn *turn, hd_ns origin, hd_ns after) {
 	const struct hd_session *controller = turn->aggregator->upstream.session;
 	hd_ns fallback = hd_ns_add(turn->now, after);
@@ -203,6 +205,7 @@ group_create(struct agg_turn *turn, const struct hd_msg_group *message, const st
 	group->token = message->group;
 	group->epoch = message->epoch;
 	group->dtype = message->dtype;
+	group->op = message->op;
 	group->order = message->order;
 	group->exponent = (int16_t)message->exponent;
 	group->bytes = message->bytes;
@@ -217,7 +220,7 @@ group_create(struct agg_turn *turn, const struct hd_msg_group *message, const st
 	return group;
 }
 
-/* Predecessors and sessions, once all of it is in place. */
+/* Sets predecessors and sessions, once the group is complete. */
 static void begin(struct agg_turn *turn, struct agg_group *group, const struct lists *lists) {
 	for (uint32_t i = 0; i < group->input_count; i++) {
 		struct agg_input *in = &group->inputs[i];
@@ -285,7 +288,7 @@ void agg_group_make(struct agg_turn *turn, const struct hd_msg_group *message) {
 
 	HASH_FIND(hh, turn->aggregator->groups, &message->group, sizeof message->group, known);
 	if (known)
-		return; /* told already */
+		return; /* a repeated GROUP */
 	reason = make(turn, message, &lists);
 	if (reason != HD_REASON_NONE) {
 		turn->aggregator->stats.groups_refused++;

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffers of sums. All jobs share one budget; while another job is here (it has a group, or a worker's session), no
- * job may take what the other's equal share has left:
+ * Buffers of sums. All jobs share one budget. While another job is here (it has a group, or a worker's session), no job
+ * may take what is left of the other's equal share:
  *
  *      |<--------------------------------- memory_bytes --------------------------------->|
  *      | job A: used .......... | may grow | job B's share: used .... free | early chunks |
- *      |<------------------- told to the controller ---------------------->|
+ *      |<------------------ reported to the controller -------------------->|
  *
- * The controller counts with the same function (hd_reduce_memory_bytes()). Room for early chunks is given as long as
- * there is some, apart, so that a group that the controller counts with is not refused for it.
+ * The controller computes needs with the same function (hd_reduce_memory_bytes()). Room for early chunks is a budget
+ * apart, so that no group that the controller has planned is refused for lack of it.
  *
- * Freed buffers are kept: fresh memory costs a page fault every 4 KiB, more than the sum that is written there.
+ * Freed buffers are kept: fresh memory costs a page fault every 4 KiB, more than writing the sum there.
  */
 #include "agg_group.h"
-
-#include <assert.h>
+#include "hd_assert.h"
 
 struct agg_job *agg_job_get(struct hd_aggregator *aggregator, uint32_t id) {
 	struct agg_job *job;
@@ -54,7 +53,7 @@ bool agg_memory_admits(
 	uint64_t share, reserved = 0;
 	const struct agg_job *other;
 
-	assert(aggregator->jobs); /* the job is one of them */
+	hd_assert(aggregator->jobs); /* at least this job is there */
 	share = memory / HASH_COUNT(aggregator->jobs);
 	if (bytes > memory - used)
 		return false;
@@ -82,15 +81,15 @@ void agg_memory_take(struct hd_aggregator *aggregator, struct agg_group *group) 
 }
 
 void agg_memory_give(struct hd_aggregator *aggregator, struct agg_group *group) {
-	assert(group->job->used >= group->charged && aggregator->summed >= group->charged);
-	assert(aggregator->early >= group->early);
+	hd_assert(group->job->used >= group->charged && aggregator->summed >= group->charged);
+	hd_assert(aggregator->early >= group->early);
 	aggregator->summed -= group->charged;
 	aggregator->early -= group->early;
 	group->job->used -= group->charged;
 	aggregator->stats.memory_bytes = aggregator->summed + aggregator->early;
 }
 
-/* One of this very size: a bigger one would be memory that nobody counts. */
+/* Only of exactly this size: a bigger one would be more memory than is accounted for. */
 static struct agg_buffer *pool_take(struct hd_aggregator *aggregator, uint64_t bytes) {
 	struct agg_buffer **link = &aggregator->pool, *buffer;
 
@@ -104,7 +103,7 @@ static struct agg_buffer *pool_take(struct hd_aggregator *aggregator, uint64_t b
 	return buffer;
 }
 
-/* The caller has taken its memory; what is in the pool gives way. */
+/* The caller has charged the group. Buffers in the pool are freed to make room. */
 struct agg_buffer *agg_buffer_get(struct hd_aggregator *aggregator, uint64_t bytes) {
 	struct agg_buffer *buffer = pool_take(aggregator, bytes);
 

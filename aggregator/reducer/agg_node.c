@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "agg_group.h"
+#include "hd_assert.h"
 
-#include <assert.h>
 #include <errno.h>
 
 #define MEMORY_DEFAULT (UINT64_C(1) << 30)
 #define EARLY_DEFAULT (UINT64_C(16) << 20)
 #define WINDOW_DEFAULT (UINT32_C(1) << 20)
 
-/* --- node face -------------------------------------------------------------------------------- */
+/* --- node interface --------------------------------------------------------------------------- */
 
 static void close_broken(struct agg_turn *turn) {
 	struct agg_peer *peer = TAILQ_FIRST(&turn->aggregator->peers), *next;
@@ -35,7 +35,7 @@ static void on_timer(struct agg_turn *turn, struct hd_timer *timer) {
 	agg_group_watch(turn, hd_container_of(timer, struct agg_group, watch));
 }
 
-/* How far each sum is final, for those that the call touched. */
+/* Tells the outputs of every touched group how much of its sum is final. */
 static void settle_groups(struct agg_turn *turn) {
 	struct agg_group_list *touched = &turn->aggregator->touched_groups;
 	struct agg_group *group;
@@ -49,7 +49,7 @@ static void settle_groups(struct agg_turn *turn) {
 	}
 }
 
-/* What a call ends with. Order matters: see agg_core.h. */
+/* Ends a call. Order matters: see agg_core.h. */
 static void settle(struct agg_turn *turn) {
 	struct hd_aggregator *aggregator = turn->aggregator;
 	struct hd_timer *timer;
@@ -87,7 +87,7 @@ static void on_packet(struct agg_turn *turn, const struct hd_packet *packet) {
 		hd_endpoint_receive(aggregator->endpoint, turn->now, packet, turn->sink);
 		break;
 	case -EPROTONOSUPPORT:
-		/* The endpoint answers a HELLO of another version in words. */
+		/* The endpoint answers a HELLO of another version. */
 		aggregator->stats.drop_version++;
 		hd_endpoint_receive(aggregator->endpoint, turn->now, packet, turn->sink);
 		break;
@@ -141,7 +141,7 @@ const struct hd_core_ops hd_aggregator_ops = {
 	.deadline = on_deadline,
 };
 
-/* --- life ------------------------------------------------------------------------------------- */
+/* --- create, drain, destroy ------------------------------------------------------------------- */
 
 static void set_defaults(struct hd_aggregator_config *config) {
 	config->host = config->host ? config->host : config->name;
@@ -172,7 +172,7 @@ int hd_aggregator_create(const struct hd_aggregator_config *config, struct hd_ag
 	struct hd_aggregator *aggregator = calloc(1, sizeof *aggregator);
 	int rc = -ENOMEM;
 
-	assert(agg_routes_are_valid());
+	hd_assert(agg_routes_are_valid());
 	if (!aggregator)
 		return -ENOMEM;
 	aggregator->config = *config;
@@ -189,7 +189,7 @@ int hd_aggregator_create(const struct hd_aggregator_config *config, struct hd_ag
 	TAILQ_INIT(&aggregator->group_list);
 	TAILQ_INIT(&aggregator->touched);
 	TAILQ_INIT(&aggregator->touched_groups);
-	TAILQ_INIT(&aggregator->homeless);
+	TAILQ_INIT(&aggregator->unplaced);
 	TAILQ_INIT(&aggregator->ended);
 	aggregator->tombstones = calloc(HD_TOMBSTONES_MAX, sizeof *aggregator->tombstones);
 	if (!aggregator->tombstones)
@@ -225,12 +225,24 @@ void hd_aggregator_destroy(struct hd_aggregator *aggregator) {
 	free(aggregator);
 }
 
+void hd_aggregator_retire(struct hd_aggregator *aggregator) {
+	aggregator->retiring = true;
+}
+
+bool hd_aggregator_is_idle(const struct hd_aggregator *aggregator) {
+	const struct hd_session *controller = aggregator->upstream.session;
+
+	return aggregator->stats.groups_open == 0
+		&& !(controller && hd_session_is_open(controller)
+		     && hd_session_queued(controller) > 0);
+}
+
 void hd_aggregator_drain(struct hd_aggregator *aggregator, hd_ns now, struct hd_sink *sink) {
 	struct agg_turn turn = {aggregator, now, sink};
 	struct agg_group *group;
 	struct agg_peer *peer;
 
-	aggregator->draining = true;
+	aggregator->retiring = true;
 	while ((group = TAILQ_FIRST(&aggregator->group_list)))
 		agg_group_fail(&turn, group, HD_REASON_CLOSED, NULL);
 	while ((peer = TAILQ_FIRST(&aggregator->peers)))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The final part of the sum on its way to one receiver:
+ * The transfer of the final part of the sum to one receiver:
  *
- *   WAITING (a session, the first final chunk, of a model its version) -> SENDING -> ENDED -> DELIVERED | LOST
+ *   WAITING (a session, the first final chunk, a relayed model's version) -> SENDING -> ENDED -> DELIVERED | LOST
  */
 #include "agg_group.h"
+#include "hd_assert.h"
 
-#include <assert.h>
 #include <errno.h>
 
 /* --- sessions --------------------------------------------------------------------------------- */
@@ -15,9 +15,9 @@ static void leave_peer(struct hd_aggregator *aggregator, struct agg_output *out)
 	if (out->peer) {
 		LIST_REMOVE(out, peer_link);
 		out->peer = NULL;
-	} else if (out->homeless) {
-		TAILQ_REMOVE(&aggregator->homeless, out, homeless_link);
-		out->homeless = false;
+	} else if (out->unplaced) {
+		TAILQ_REMOVE(&aggregator->unplaced, out, unplaced_link);
+		out->unplaced = false;
 	}
 }
 
@@ -36,8 +36,8 @@ int agg_output_bind(struct agg_turn *turn, struct agg_output *out) {
 	struct hd_addr addr = {out->is.ipv4, out->is.port};
 	struct agg_peer *peer = agg_peer_at(aggregator, agg_addr_key(addr));
 
-	out->homeless = true;
-	TAILQ_INSERT_TAIL(&aggregator->homeless, out, homeless_link);
+	out->unplaced = true;
+	TAILQ_INSERT_TAIL(&aggregator->unplaced, out, unplaced_link);
 	if (!peer && out->is.role == HD_ROLE_WORKER) {
 		peer = agg_peer_of(aggregator, out->group->job->id, out->is.worker);
 	} else if (!peer) {
@@ -50,7 +50,7 @@ int agg_output_bind(struct agg_turn *turn, struct agg_output *out) {
 	return 0;
 }
 
-/* Whether the session is this output's: its address, or the worker that has said who it is. */
+/* Whether the session is this output's receiver: by address, or by the worker's rank. */
 static bool belongs(const struct agg_output *out, const struct agg_peer *peer) {
 	struct hd_addr addr = {out->is.ipv4, out->is.port};
 
@@ -61,10 +61,10 @@ static bool belongs(const struct agg_output *out, const struct agg_peer *peer) {
 }
 
 void agg_outputs_opened(struct agg_turn *turn, struct agg_peer *peer) {
-	struct agg_output *out = TAILQ_FIRST(&turn->aggregator->homeless), *next;
+	struct agg_output *out = TAILQ_FIRST(&turn->aggregator->unplaced), *next;
 
 	for (; out; out = next) {
-		next = TAILQ_NEXT(out, homeless_link);
+		next = TAILQ_NEXT(out, unplaced_link);
 		if (belongs(out, peer))
 			attach(turn, out, peer);
 	}
@@ -79,7 +79,7 @@ struct agg_output *agg_peer_output(const struct agg_peer *peer, uint64_t token) 
 	return NULL;
 }
 
-/* --- life ------------------------------------------------------------------------------------- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 void agg_output_event(
 	struct agg_turn *turn,
@@ -103,18 +103,18 @@ void agg_output_event(
 }
 
 void agg_output_enter(struct agg_output *out, enum agg_output_state state) {
-	const uint8_t under_way
+	const uint8_t in_flight
 		= 1u << AGG_OUTPUT_WAITING | 1u << AGG_OUTPUT_SENDING | 1u << AGG_OUTPUT_ENDED;
-	/* From which others. */
+	/* The states from which each may be entered. */
 	const uint8_t from[] = {
 		[AGG_OUTPUT_WAITING] = 0,
 		[AGG_OUTPUT_SENDING] = 1u << AGG_OUTPUT_WAITING,
 		[AGG_OUTPUT_ENDED] = 1u << AGG_OUTPUT_SENDING,
 		[AGG_OUTPUT_DELIVERED] = 1u << AGG_OUTPUT_SENDING | 1u << AGG_OUTPUT_ENDED,
-		[AGG_OUTPUT_LOST] = under_way,
+		[AGG_OUTPUT_LOST] = in_flight,
 	};
 
-	assert(from[state] >> out->state & 1);
+	hd_assert(from[state] >> out->state & 1);
 	out->state = state;
 }
 
@@ -153,7 +153,8 @@ static int output_open(struct agg_turn *turn, struct agg_output *out) {
 		config.segments.item[0]
 			= (struct hd_segment){out->start, out->is.rate_bps, group->bytes};
 	}
-	assert(out->send == NULL);
+	hd_assert(out->send == NULL);
+	hd_path_hear_rtt(config.path, hd_session_rtt_least(out->peer->session));
 	rc = hd_send_create(&config, turn->now, &out->send);
 	if (rc < 0) {
 		out->send = NULL;
@@ -181,7 +182,7 @@ void agg_output_feed(struct agg_turn *turn, struct agg_output *out) {
 		return;
 	if (hd_reduce_not_finite(group->reduce))
 		hd_send_flag(out->send, HD_CHUNK_NOT_FINITE);
-	/* A merged sum is as long as it turns out to be; here its last chunk is known. */
+	/* A merged sum is shorter than announced; its length is known once its last chunk is final. */
 	if (hd_reduce_is_final(group->reduce) && final < group->bytes)
 		(void)hd_send_close(out->send, final);
 	out->fed = final;
@@ -189,7 +190,7 @@ void agg_output_feed(struct agg_turn *turn, struct agg_output *out) {
 	hd_timer_set(&turn->aggregator->sends, &out->timer, turn->now);
 }
 
-/* Nothing is sent any more. */
+/* Stops sending. */
 static void stop(struct hd_aggregator *aggregator, struct agg_output *out) {
 	if (out->state == AGG_OUTPUT_ENDED)
 		TAILQ_REMOVE(&aggregator->ended, out, ended_link);
@@ -199,19 +200,19 @@ static void stop(struct hd_aggregator *aggregator, struct agg_output *out) {
 	leave_peer(aggregator, out);
 }
 
-/* A sum that does not reach the server, or a model that reaches nobody, is of no use. */
+/* A sum that does not reach the server, or a model that reaches no worker, is of no use. */
 void agg_output_lose(struct agg_turn *turn, struct agg_output *out, enum hd_reason reason) {
 	struct hd_message message = {.kind = HD_MSG_REPORT};
 
 	if (out->started)
 		agg_output_event(turn, out, HD_EVENT_SEND_END, reason);
-	if (out->is.role == HD_ROLE_REPLICA) { /* it need not find out by waiting */
-		struct hd_message word = {.kind = HD_MSG_VOID};
+	if (out->is.role == HD_ROLE_REPLICA) { /* tell it, so that it need not time out */
+		struct hd_message answer = {.kind = HD_MSG_VOID};
 
-		word.void_.job = out->group->job->id;
-		word.void_.token = out->is.token;
-		word.void_.reason = HD_REASON_CLOSED;
-		agg_peer_send(turn, out->peer, &word);
+		answer.void_.job = out->group->job->id;
+		answer.void_.token = out->is.token;
+		answer.void_.reason = HD_REASON_CLOSED;
+		agg_peer_send(turn, out->peer, &answer);
 	}
 	stop(turn->aggregator, out);
 	agg_output_enter(out, AGG_OUTPUT_LOST);
@@ -220,7 +221,7 @@ void agg_output_lose(struct agg_turn *turn, struct agg_output *out, enum hd_reas
 	out->group->doomed = out->group->doomed || out->is.role == HD_ROLE_SERVER;
 	turn->aggregator->stats.outputs_lost++;
 	if (out->is.role == HD_ROLE_WORKER)
-		return; /* its own session with the controller tells */
+		return; /* the node's own session reports this to the controller */
 	message.report = (struct hd_msg_report){
 		.job = out->group->job->id,
 		.worker = out->is.worker,
@@ -252,7 +253,7 @@ void agg_output_delivered(struct agg_turn *turn, struct agg_output *out) {
 	);
 }
 
-/* --- what receivers say ----------------------------------------------------------------------- */
+/* --- deliveries and losses -------------------------------------------------------------------- */
 
 void agg_outputs_watch(struct agg_turn *turn, struct agg_group *group, hd_ns before) {
 	if (!hd_reduce_is_final(group->reduce))

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers: one for each session. Sessions that we open are for the groups at hand: one that ends, or does not open in
- * time, is forgotten, and opened anew when a group needs it. Else a server that is gone for good would be greeted
- * for ever.
+ * Peers: one for each session. A session that we opened serves current groups only: if it ends, or does not open in
+ * time, it is forgotten, and opened again when a group needs it. Otherwise we would send HELLO for ever to a server
+ * that is gone for good.
  */
 #include "agg_core.h"
-
-#include <assert.h>
+#include "hd_assert.h"
 
 static void take_addr(struct hd_aggregator *aggregator, struct agg_peer *peer) {
 	struct agg_peer *older = agg_peer_at(aggregator, peer->addr);
 
-	if (older) { /* an older life of it: its session ends next */
+	if (older) { /* the session of the worker's former process ends next */
 		HASH_DELETE(addr_hh, aggregator->peers_by_addr, older);
 		older->by_addr = false;
 	}
@@ -47,7 +46,7 @@ void agg_peer_forget(struct hd_aggregator *aggregator, struct agg_peer *peer) {
 	}
 	if (job) {
 		peer->job = NULL;
-		assert(job->peers > 0);
+		hd_assert(job->peers > 0);
 		job->peers--;
 		agg_job_put(aggregator, job);
 	}

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What receivers say, and sending to them. With an output its group may end. */
+/* Messages of receivers, and sending to them. When an output ends, its group may end. */
 #include "agg_group.h"
 
-static struct agg_output *homeless_at(const struct hd_aggregator *aggregator, uint64_t addr) {
+static struct agg_output *unplaced_at(const struct hd_aggregator *aggregator, uint64_t addr) {
 	struct agg_output *out;
 
-	TAILQ_FOREACH (out, &aggregator->homeless, homeless_link)
+	TAILQ_FOREACH (out, &aggregator->unplaced, unplaced_link)
 		if (agg_addr_key((struct hd_addr){out->is.ipv4, out->is.port}) == addr)
 			return out;
 	return NULL;
 }
 
-/* Looked for anew each time: with one that is lost its group may end, and others of it. */
+/* Searches from the start each time: losing one output may end its group and other outputs. */
 void agg_outputs_unreached(struct agg_turn *turn, uint64_t addr) {
 	struct agg_output *out;
 
-	while ((out = homeless_at(turn->aggregator, addr))) {
+	while ((out = unplaced_at(turn->aggregator, addr))) {
 		struct agg_group *group = out->group;
 
 		agg_output_lose(turn, out, HD_REASON_TIMEOUT);
@@ -23,13 +23,13 @@ void agg_outputs_unreached(struct agg_turn *turn, uint64_t addr) {
 	}
 }
 
-/* --- what they say ---------------------------------------------------------------------------- */
+/* --- receivers' messages ---------------------------------------------------------------------- */
 
 void agg_output_sack(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_sack *sack) {
 	struct agg_output *out = agg_peer_output(peer, sack->token);
 
 	if (!out || out->state != AGG_OUTPUT_SENDING)
-		return; /* it ended: late acknowledgements are normal */
+		return; /* it has ended: late acknowledgements are normal */
 	out->active = turn->now;
 	out->group->active = turn->now;
 	hd_send_sack(out->send, turn->now, sack);
@@ -83,7 +83,7 @@ void agg_cancel(struct agg_turn *turn, struct agg_peer *peer, const struct hd_ms
 	agg_group_fail(turn, in->group, HD_REASON_CANCELLED, in);
 }
 
-/* A receiver gives a sum up: nobody can do without it. */
+/* A receiver refuses a sum, which has no use without it. */
 void agg_output_void(
 	struct agg_turn *turn,
 	struct agg_peer *peer,
@@ -103,7 +103,7 @@ void agg_output_void(
 
 /* --- relayed models --------------------------------------------------------------------------- */
 
-/* There will be no model: everybody hears why, as if from the server itself. */
+/* There will be no model: tells all receivers why, as the server itself would. */
 static void
 refused(struct agg_turn *turn, struct agg_group *group, enum hd_reason reason, struct agg_input *in
 ) {
@@ -112,7 +112,7 @@ refused(struct agg_turn *turn, struct agg_group *group, enum hd_reason reason, s
 	agg_group_fail(turn, group, reason, in);
 }
 
-/* What the sender of a model says before it: it is passed on, and only chunks of this version are taken. */
+/* The version of a model, from its sender: passes it on. From here on only chunks of this version are taken. */
 void agg_pull_state(
 	struct agg_turn *turn,
 	struct agg_peer *peer,
@@ -138,7 +138,7 @@ void agg_pull_state(
 		return;
 	}
 	if (group->version == state->version)
-		return; /* GROUP said it */
+		return; /* GROUP named it */
 	if (in->started) {
 		agg_group_fail(turn, group, HD_REASON_REFUSED, in);
 		return;
@@ -167,7 +167,7 @@ void agg_outputs_ended(struct agg_turn *turn) {
 	}
 }
 
-/* One transfer's turn. Returns the packets that it sent. */
+/* Sends one output's share of a turn. Returns the number of packets sent. */
 static size_t poll_output(struct agg_turn *turn, struct agg_output *out) {
 	const struct hd_send_stats *stats = hd_send_stats(out->send);
 	size_t sent = hd_send_poll(out->send, turn->now, AGG_POLL_PACKETS, turn->sink);
@@ -178,7 +178,7 @@ static size_t poll_output(struct agg_turn *turn, struct agg_output *out) {
 		agg_output_event(turn, out, HD_EVENT_SEND_START, HD_REASON_NONE);
 	}
 	if (stats->state == HD_SEND_FAILED || stats->state == HD_SEND_DONE) {
-		/* The sink may still read the sum: the next call ends it. */
+		/* The sink may still read the sum, so the next call ends it. */
 		agg_output_enter(out, AGG_OUTPUT_ENDED);
 		TAILQ_INSERT_TAIL(&turn->aggregator->ended, out, ended_link);
 		return sent;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bottom of the aggregator: tokens, sessions by address, what is sent, what a call has touched. */
+/* The bottom of the aggregator: tokens, sessions by address, sends, lists of touched groups and inputs. */
 #include "agg_group.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ void agg_controller_send(struct agg_turn *turn, const struct hd_message *message
 	hd_upstream_send(&turn->aggregator->upstream, message, turn->now, turn->sink);
 }
 
-/* --- touched ---------------------------------------------------------------------------------- */
+/* --- touched groups and inputs ---------------------------------------------------------------- */
 
 void agg_group_touch(struct hd_aggregator *aggregator, struct agg_group *group) {
 	if (!group->touched) {

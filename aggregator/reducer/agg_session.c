@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sessions: who may say what.
+ * Sessions, and which peers may send which messages.
  *
- * A sender's chunks come from the address of its session: that is how a session is found for acknowledgements. A
- * worker says JOIN besides, so that it can be told to go before its first chunk.
+ * A sender's chunks come from the address of its session: acknowledgements find the session by it. A worker also sends
+ * JOIN, so that it can get go before its first chunk.
  */
 #include "agg_group.h"
 #include "hd_route.h"
 
 /* --- the controller's session ----------------------------------------------------------------- */
 
-static void say_register(struct agg_turn *turn) {
+static void send_register(struct agg_turn *turn) {
 	const struct hd_aggregator *aggregator = turn->aggregator;
 	struct hd_message message = {.kind = HD_MSG_REGISTER};
 	struct hd_msg_register_ *reg = &message.register_;
@@ -20,11 +20,13 @@ static void say_register(struct agg_turn *turn) {
 	reg->data_ipv4 = aggregator->config.data.ipv4;
 	reg->data_port = aggregator->config.data.port;
 	reg->memory_bytes = agg_memory_sums(aggregator);
+	reg->job = aggregator->config.job;
+	reg->worker = aggregator->config.worker;
 	agg_controller_send(turn, &message);
 }
 
-/* Groups of an older epoch go on: their members' workers and their receivers have not heard otherwise, and a
- * controller that does not know them learns how they end from their receivers. */
+/* Groups of an older epoch continue: their workers and receivers know of no change, and a controller that does not know
+ * the groups learns from their receivers how they end. */
 static void registered(struct agg_turn *turn, const struct hd_msg_registered *registered) {
 	struct hd_aggregator *aggregator = turn->aggregator;
 
@@ -41,7 +43,7 @@ static void refused(struct agg_turn *turn, const struct hd_msg_refuse *refuse) {
 
 /* --- ends ------------------------------------------------------------------------------------- */
 
-/* What needs the session can not go on: inputs that are not held whole, outputs that are not delivered. */
+/* Ends transfers that need the session: inputs that are not held whole, outputs that are not delivered. */
 static void detach(struct agg_turn *turn, struct agg_peer *peer, enum hd_reason reason) {
 	struct agg_output *out;
 	struct agg_input *in;
@@ -56,6 +58,7 @@ static void detach(struct agg_turn *turn, struct agg_peer *peer, enum hd_reason 
 	while ((out = LIST_FIRST(&peer->outputs))) {
 		struct agg_group *group = out->group;
 
+		group->deserted += out->is.role == HD_ROLE_WORKER;
 		agg_output_lose(turn, out, reason);
 		(void)agg_group_consider(turn, group);
 	}
@@ -86,9 +89,9 @@ void agg_peer_unreached(struct agg_turn *turn, struct agg_peer *peer) {
 	agg_peer_close(turn, peer, HD_REASON_TIMEOUT, "no answer");
 }
 
-/* --- what peers say --------------------------------------------------------------------------- */
+/* --- peers' messages -------------------------------------------------------------------------- */
 
-/* Inputs of this worker that came before its session. */
+/* Finds the inputs of this worker that were created before its session. */
 static void find_inputs(struct agg_turn *turn, struct agg_peer *peer) {
 	struct agg_group *group;
 
@@ -102,7 +105,8 @@ static void find_inputs(struct agg_turn *turn, struct agg_peer *peer) {
 	}
 }
 
-/* The newer process of a host has the rank. One of another host waits until the older one's session has ended. */
+/* A newer process on the same host takes the rank at once. One on another host waits until the older session has
+ * ended. */
 static bool
 is_held_elsewhere(struct agg_turn *turn, struct agg_peer *peer, const struct agg_peer *older) {
 	if (!older || older == peer || older->broken
@@ -143,7 +147,7 @@ static void join(struct agg_turn *turn, struct agg_peer *peer, const struct hd_m
 	agg_outputs_opened(turn, peer);
 }
 
-/* --- who may say what ------------------------------------------------------------------------- */
+/* --- routes ----------------------------------------------------------------------------------- */
 
 static void on_registered(void *turn, void *from, const struct hd_message *message) {
 	registered(turn, &message->registered);
@@ -246,7 +250,7 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 	agg_event(&turn, &event);
 	if (session == aggregator->upstream.session) {
 		hd_upstream_on_opened(&aggregator->upstream);
-		say_register(&turn);
+		send_register(&turn);
 		return;
 	}
 	if (!peer)
@@ -300,14 +304,14 @@ static void on_closed(
 	if (!peer)
 		return;
 	if (!peer->open && reason != HD_REASON_REFUSED)
-		return; /* ours, not open yet: HELLO goes on */
+		return; /* we opened it and it is not open yet: HELLO continues */
 	event.aux = hd_session_peer_role(session);
 	event.job = peer->job ? peer->job->id : 0;
 	event.worker = peer->worker;
 	event.who = &who;
 	agg_event(&turn, &event);
 	if (peer->ours && reason != HD_REASON_REFUSED) {
-		agg_peer_close(&turn, peer, reason, "it ended"); /* else it says HELLO again */
+		agg_peer_close(&turn, peer, reason, "it ended"); /* or it would send HELLO again */
 		return;
 	}
 	hd_session_set_user(session, NULL);

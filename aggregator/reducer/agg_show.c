@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a shell may ask an aggregator: its groups, its counters, and the driver's ports, queues and cores. */
+/* Answers a shell: groups, counters, and the driver's ports, queues and cores. */
 #include "agg_group.h"
 #include "hd_poll.h"
 #include "hd_rows.h"
@@ -9,20 +9,20 @@
 
 /* clang-format off */
 #define SUMS(F, row) \
-	F(row, job, TEXT, "its id, in hexadecimal") \
-	F(row, group, TEXT, "its token, in hexadecimal") \
+	F(row, job, TEXT, "id of the job, in hexadecimal") \
+	F(row, group, TEXT, "token of the group, in hexadecimal") \
 	F##_OF(row, kind, "sum relay", "sum or relay (of a model)") \
-	F##_OF(row, order, "ranked arrival", "in which members are added: ranked or arrival") \
-	F(row, inputs, COUNT, "members") \
-	F(row, held, COUNT, "of these, all of whose update is here") \
-	F(row, outputs, COUNT, "receivers") \
-	F(row, delivered, COUNT, "of these, who hold all of it") \
-	F(row, bytes, COUNT, "of an update on the wire") \
-	F(row, final_bytes, COUNT, "of the sum, from its start, that every member is in") \
-	F(row, acked_bytes, COUNT, "of these, that every receiver holds") \
-	F(row, early_bytes, COUNT, "kept until it is their turn") \
-	F(row, memory_bytes, COUNT, "that it counts with") \
-	F(row, quiet_s, REAL, "since something last happened in it")
+	F##_OF(row, order, "ranked arrival", "order in which the members' updates are added: ranked or arrival") \
+	F(row, inputs, COUNT, "members of the group") \
+	F(row, held, COUNT, "members whose update has arrived completely") \
+	F(row, outputs, COUNT, "nodes that receive the sum or the model") \
+	F(row, delivered, COUNT, "receivers that hold all of it") \
+	F(row, bytes, COUNT, "size of one update on the wire, in bytes") \
+	F(row, final_bytes, COUNT, "bytes of the sum, from its start, that contain every member") \
+	F(row, acked_bytes, COUNT, "bytes, from the start, that every receiver has acknowledged") \
+	F(row, early_bytes, COUNT, "bytes of chunks that arrived early and wait for their turn") \
+	F(row, memory_bytes, COUNT, "memory reserved for the group, in bytes") \
+	F(row, quiet_s, REAL, "seconds since the last activity of the group")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -30,7 +30,7 @@ HD_ROW_SHAPE(
 	sums_row,
 	SUMS,
 	"sums",
-	"what an aggregator adds up or relays (--server)"
+	"groups that an aggregator adds up or relays (--server)"
 );
 
 const struct hd_row_shape *const hd_aggregator_shapes[] = {
@@ -157,7 +157,7 @@ refuse(struct agg_turn *turn, struct agg_peer *peer, const char *table, const ch
 }
 
 void agg_refuse_command(struct agg_turn *turn, struct agg_peer *peer) {
-	refuse(turn, peer, "", "an aggregator takes no commands: say it to the controller");
+	refuse(turn, peer, "", "an aggregator takes no commands: send it to the controller");
 }
 
 void agg_show(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_show *show) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the aggregator's counters mean. */
+/* The aggregator's counters and their descriptions. */
 #include "agg_core.h"
 
 #include <assert.h>
@@ -10,31 +10,38 @@
 
 static const struct hd_stat stats_of[] = {
 	STAT(chunks, "packets", "data chunks received", HD_STAT_COUNTER),
-	STAT(chunk_bytes, "bytes", "values in them", HD_STAT_COUNTER),
-	STAT(drop_malformed, "packets", "dropped: not decodable", HD_STAT_COUNTER),
-	STAT(drop_version, "packets", "dropped: other wire version", HD_STAT_COUNTER),
-	STAT(drop_type, "packets", "dropped: a type that an aggregator does not take", HD_STAT_COUNTER),
-	STAT(drop_token, "packets", "dropped: no such input: forged, late, or ahead of its GROUP", HD_STAT_COUNTER),
+	STAT(chunk_bytes, "bytes", "bytes of values in these chunks", HD_STAT_COUNTER),
+	STAT(drop_malformed, "packets", "dropped: cannot be decoded", HD_STAT_COUNTER),
+	STAT(drop_version, "packets", "dropped: another wire version", HD_STAT_COUNTER),
+	STAT(drop_type, "packets", "dropped: a packet type that aggregators do not accept", HD_STAT_COUNTER),
+	STAT(drop_token, "packets",
+		"dropped: no such transfer: the token is forged, or the chunk is late, or ahead of "
+		"its GROUP", HD_STAT_COUNTER),
 	STAT(drop_source, "packets", "dropped: not from the address of its sender's session", HD_STAT_COUNTER),
-	STAT(drop_mac, "packets", "dropped: forged or spoilt: the MAC differs, or no such key", HD_STAT_COUNTER),
-	STAT(drop_mismatch, "packets", "dropped: header or size disagrees with the group", HD_STAT_COUNTER),
-	STAT(drop_memory, "packets", "dropped: no memory for what a group's first chunk needs", HD_STAT_COUNTER),
-	STAT(drop_early, "packets", "dropped: before their turn, and no room to keep them", HD_STAT_COUNTER),
-	STAT(duplicates, "packets", "chunks that were held already", HD_STAT_COUNTER),
-	STAT(refused_messages, "messages", "out of place: role, token, epoch", HD_STAT_COUNTER),
-	STAT(groups, "groups", "groups admitted", HD_STAT_COUNTER),
+	STAT(drop_mac, "packets", "dropped: forged or corrupted (wrong MAC), or no such key", HD_STAT_COUNTER),
+	STAT(drop_mismatch, "packets", "dropped: header or size does not match the group", HD_STAT_COUNTER),
+	STAT(drop_memory, "packets", "dropped: no memory for a group, at its first chunk", HD_STAT_COUNTER),
+	STAT(drop_early, "packets",
+		"dropped: ahead of their turn, and the buffer for early chunks was full", HD_STAT_COUNTER),
+	STAT(duplicates, "packets", "chunks that had already arrived", HD_STAT_COUNTER),
+	STAT(refused_messages, "messages", "messages refused: unexpected role, token or epoch", HD_STAT_COUNTER),
+	STAT(groups, "groups", "groups accepted", HD_STAT_COUNTER),
 	STAT(groups_delivered, "groups", "groups whose sum reached every receiver", HD_STAT_COUNTER),
-	STAT(groups_failed, "groups", "groups given up: a member or receiver was lost", HD_STAT_COUNTER),
-	STAT(groups_refused, "groups", "groups refused: memory, epoch, or not as they should be", HD_STAT_COUNTER),
-	STAT(groups_not_finite, "groups", "of those delivered, with NaN, Inf or an overflow in the sum", HD_STAT_COUNTER),
-	STAT(groups_broken, "groups", "of those failed, sparse: no ascending runs, or too big", HD_STAT_COUNTER),
-	STAT(inputs_held, "transfers", "members' updates that were held whole", HD_STAT_COUNTER),
-	STAT(outputs_delivered, "transfers", "sums and models delivered, one for each receiver", HD_STAT_COUNTER),
-	STAT(outputs_lost, "transfers", "receivers that a sum or model did not reach", HD_STAT_COUNTER),
-	STAT(sends_broken, "sessions", "given up because their queue was full", HD_STAT_COUNTER),
-	STAT(jobs, "jobs", "that have a group or a worker here", HD_STAT_GAUGE),
-	STAT(groups_open, "groups", "under way", HD_STAT_GAUGE),
-	STAT(memory_bytes, "bytes", "held for sums and what belongs to them", HD_STAT_GAUGE),
+	STAT(groups_failed, "groups", "groups aborted: a member or receiver was lost", HD_STAT_COUNTER),
+	STAT(groups_refused, "groups",
+		"groups refused: no memory, wrong epoch or malformed message", HD_STAT_COUNTER),
+	STAT(groups_not_finite, "groups",
+		"delivered groups whose sum contains NaN, Inf or an overflow", HD_STAT_COUNTER),
+	STAT(groups_broken, "groups",
+		"failed groups of sparse updates: index runs not ascending, or sum too large", HD_STAT_COUNTER),
+	STAT(inputs_held, "transfers", "updates of members that arrived completely", HD_STAT_COUNTER),
+	STAT(outputs_delivered, "transfers",
+		"sums and models delivered, counted once for each receiver", HD_STAT_COUNTER),
+	STAT(outputs_lost, "transfers", "receivers that a sum or model could not be delivered to", HD_STAT_COUNTER),
+	STAT(sends_broken, "sessions", "sessions closed because their send queue was full", HD_STAT_COUNTER),
+	STAT(jobs, "jobs", "jobs with a group or a worker at this aggregator", HD_STAT_GAUGE),
+	STAT(groups_open, "groups", "groups in progress", HD_STAT_GAUGE),
+	STAT(memory_bytes, "bytes", "memory held for groups and their sums", HD_STAT_GAUGE),
 };
 /* clang-format on */
 
@@ -56,7 +63,7 @@ const struct hd_stat_group *const hd_aggregator_groups[]
 static const struct hd_histogram_family first_chunk = {
 	.group = "aggregator",
 	.name = "first_chunk",
-	.help = "from the word of a group to a member's first chunk",
+	.help = "time from the GROUP message to the first chunk of a member",
 	.label = {"kind"},
 	.scale = &hd_scale_time,
 };
@@ -64,7 +71,7 @@ static const struct hd_histogram_family first_chunk = {
 static const struct hd_histogram_family collected = {
 	.group = "aggregator",
 	.name = "collected",
-	.help = "from there to the last chunk of the last member",
+	.help = "time from there to the last chunk of the last member",
 	.label = {"kind"},
 	.scale = &hd_scale_time,
 };
@@ -72,12 +79,12 @@ static const struct hd_histogram_family collected = {
 static const struct hd_histogram_family passed_on = {
 	.group = "aggregator",
 	.name = "passed_on",
-	.help = "from there until a receiver has all of it",
+	.help = "time from there until a receiver has all of the sum or model",
 	.label = {"kind"},
 	.scale = &hd_scale_time,
 };
 
-/* Those of one family follow one another. */
+/* Histograms of one family follow one another. */
 static void add_histograms(const struct agg_histograms of[2], struct hd_stats *stats) {
 	static const char *const kinds[2] = {"sum", "relay"};
 

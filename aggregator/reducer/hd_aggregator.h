@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The aggregator core: groups that the controller makes (GROUP), each with inputs and outputs.
+ * The aggregator core: groups that the controller creates (GROUP), each with inputs and outputs.
  *
- *      k inputs, 1 output     the sum of k updates on its way to the server (2: and to its replica)
+ *      k inputs, 1 output     the sum of k updates for the server (2 outputs: and for its replica)
  *      n inputs, n outputs    a shard of an all-reduce
  *      1 input,  k outputs    one model version, relayed to k workers
  *      trees                  an output may be another aggregator's input
  *
- *      chunks --> hd_reduce (one group) --> what is final --> hd_send (one output) --> chunks
+ *      chunks --> hd_reduce (one group) --> final part --> hd_send (one output) --> chunks
  *
- * Nothing is stored and then forwarded: the first chunks of a sum leave when the first chunks of all members are in.
+ * The first chunks of a sum leave as soon as the first chunks of all members are here: no store-and-forward.
  *
- * A group is all or nothing. Its members are those that GROUP named; when one is lost, cancelled or silent while
- * others wait, the whole group fails: every member's worker is told VOID for its input and asks again, every receiver
- * VOID for its sum, the controller REPORT for the member that was the reason and REPORT for the group; it plans the
- * survivors anew. So a sum, its weight and its member set always agree.
+ * A group succeeds or fails as a whole. Its members are those that GROUP named. When one is lost, cancelled, or silent
+ * while others wait, the whole group fails: every member gets VOID for its input and asks again, every receiver gets
+ * VOID for its sum, and the controller gets REPORT for the member that caused it and REPORT for the group. The
+ * controller plans the survivors again. So a sum, its weight and its member set always agree.
  *
  * Source: MLfabric, section 5; where it differs: see hd_reduce.h.
  */
@@ -29,7 +29,7 @@
 struct hd_aggregator;
 
 struct hd_aggregator_ops {
-	/* Adds what the core cannot see to the numbers that shells ask for: ports, queues, cores. May be
+	/* Adds counters from outside of the core, of ports, queues and cores, to those that shells ask for. May be
 	 * NULL. */
 	void (*gather)(void *owner, struct hd_stats *stats);
 };
@@ -40,12 +40,16 @@ struct hd_aggregator_config {
 	const struct hd_keyring *keys; /* outlives it */
 	uint16_t key_id;
 	uint8_t seed[32];
-	struct hd_addr controller; /* who makes groups */
+	struct hd_addr controller; /* that creates the groups */
 	struct hd_addr data; /* own address, as others reach it */
-	uint64_t memory_bytes; /* for sums and what belongs to them; 0: 1 GiB */
-	uint64_t early_bytes; /* of one ranked group: chunks kept before their turn; 0: 16 MiB */
+	uint64_t memory_bytes; /* for sums and their bookkeeping; 0: 1 GiB */
+	uint64_t early_bytes; /* for early chunks of one ranked group; 0: 16 MiB */
 	uint32_t receive_window_bytes; /* what the driver can buffer; 0: 1 MiB */
-	uint32_t hold_us; /* a member may be silent for so long while others wait; 0: HD_HOLD_US */
+	uint32_t hold_us; /* silence of a member while others wait; 0: HD_HOLD_US */
+	/* Of the worker in whose process it runs: it adds the all-reduces of that job only, as long as that worker is
+	 * registered. job 0: of no worker, for all jobs. */
+	uint32_t job;
+	uint16_t worker;
 	const struct hd_aggregator_ops *ops; /* may be NULL */
 	void *owner;
 };
@@ -58,38 +62,39 @@ int hd_aggregator_create(
 void hd_aggregator_destroy(struct hd_aggregator *aggregator);
 extern const struct hd_core_ops hd_aggregator_ops;
 
-/* Fails every group and closes every session, before the end. */
+/* Refuses new groups; those that it has go on. It may end without loss when it is idle. */
+void hd_aggregator_retire(struct hd_aggregator *aggregator);
+/* It has no group, and its controller, if it has one, has all reports. */
+bool hd_aggregator_is_idle(const struct hd_aggregator *aggregator);
+/* Fails every group and closes every session. Comes before hd_aggregator_destroy(). */
 void hd_aggregator_drain(struct hd_aggregator *aggregator, hd_ns now, struct hd_sink *sink);
 
-/* All since creation. A dropped chunk has no other effect than its counter. */
+/* Counted since creation. A dropped chunk has no effect other than its counter. */
 struct hd_aggregator_stats {
 	uint64_t chunks, chunk_bytes;
 	uint64_t drop_malformed, drop_version, drop_type;
 	uint64_t drop_token; /* no such input: forged, late, or ahead of its GROUP */
-	uint64_t
-		drop_source; /* not from the address that the input's sender has its session from */
-	uint64_t
-		drop_mac; /* its MAC is not that of its header and values, or its key is not here */
+	uint64_t drop_source; /* not from the address of the sender's session */
+	uint64_t drop_mac; /* the MAC does not match the header and values, or the key is unknown */
 	uint64_t drop_mismatch; /* the header or the size disagrees with the group */
 	uint64_t drop_memory; /* no memory for what a group's first chunk needs */
-	uint64_t drop_early; /* before its turn, and no room to keep it */
+	uint64_t drop_early; /* before its turn, without room to keep it */
 	uint64_t duplicates; /* chunks that were held already */
-	uint64_t refused_messages; /* out of place: role, token, epoch */
+	uint64_t refused_messages; /* wrong role, token or epoch */
 	uint64_t groups, groups_delivered, groups_failed, groups_refused, groups_not_finite;
-	uint64_t
-		groups_broken; /* sparse updates that are no ascending runs, or a merged sum beyond its bound */
+	uint64_t groups_broken; /* sparse runs not ascending, or a merged sum beyond its bound */
 	uint64_t inputs_held; /* whole */
 	uint64_t outputs_delivered, outputs_lost;
-	uint64_t sends_broken; /* sessions given up because their queue was full */
+	uint64_t sends_broken; /* sessions closed because their queue was full */
 	uint64_t jobs, groups_open, memory_bytes; /* now */
 };
 const struct hd_aggregator_stats *hd_aggregator_stats(const struct hd_aggregator *aggregator);
 extern const struct hd_stat_group hd_aggregator_group;
 extern const struct hd_stat_group *const hd_aggregator_groups[]; /* NULL after the last */
-/* Adds these and the endpoint's, with what each means. */
+/* Adds these counters and the endpoint's, with their descriptions. */
 void hd_aggregator_gather(const struct hd_aggregator *aggregator, struct hd_stats *stats);
-/* What a shell gets by message: the tables sums, ports, queues, cores, counters and histograms, as hd_rows.h
- * has them; malloc'ed. NULL with *error set: no such table, bad filter. */
+/* Answers a shell: the tables sums, ports, queues, cores, counters and histograms in hd_rows.h's format; malloc'ed.
+ * NULL with *error set: no such table, bad filter. */
 extern const struct hd_row_shape *const hd_aggregator_shapes[]; /* NULL after the last */
 char *hd_aggregator_table(
 	const struct hd_aggregator *aggregator,

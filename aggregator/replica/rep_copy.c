@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies of updates, from the workers that pushed them. The replica knows from the log what it misses, and asks the
- * controller for it, which plans the transfer:
+ * Copies of updates, from the workers that pushed them. The replica sees in the log which copies it lacks and requests
+ * them from the controller, which plans the transfers:
  *
- *   LOG 18 (worker 3, round 7) -> REQUEST(copy) -> EXPECT, chunks -> whole
- *                                      \--> DROP: nobody has it any more: a hole, filled by a state
+ *   LOG 18 (worker 3, round 7) -> REQUEST(copy) -> EXPECT, chunks -> held
+ *                                      \--> DROP: no node has it any more: a hole, which a state fills
  */
 #include "rep_job.h"
 
-/* Ended transfers that may succeed another time; the rest says that the bytes are gone. */
+/* A transfer that failed for this reason may succeed later; after any other the bytes are gone. */
 static bool copy_may_come(uint8_t reason) {
 	return reason == HD_REASON_TIMEOUT || reason == HD_REASON_CLOSED || reason == HD_REASON_VOID
 		|| reason == HD_REASON_EPOCH || reason == HD_REASON_NO_MEMORY
@@ -40,11 +40,11 @@ void rep_entry_free(struct hd_server *server, struct rep_entry *entry) {
 
 static void copy_lose(struct srv_turn *turn, struct rep_entry *entry) {
 	entry->lost = true;
-	entry->replica->job->dirty = true; /* a hole is told of */
+	entry->replica->job->dirty = true; /* so that the hole is reported */
 	turn->server->stats.copies_lost++;
 }
 
-/* --- asking ----------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static void copy_ask(struct srv_turn *turn, struct rep_entry *entry) {
 	struct hd_message message = {.kind = HD_MSG_REQUEST};
@@ -66,14 +66,14 @@ static void copy_ask(struct srv_turn *turn, struct rep_entry *entry) {
 		.attempt = entry->attempt,
 		.dtype = entry->head.dtype,
 		.bytes = entry->head.bytes,
-		.norm = entry->head.weight, /* which tells one grant's bytes from another's */
+		.norm = entry->head.weight, /* identifies the grant: each has its own bytes */
 		.base = entry->members[0].base,
 		.have = entry->head.version,
 	};
 	srv_controller_send(turn, &message);
 }
 
-/* One entry whose turn it may be. */
+/* Requests the copy of one entry if it is due, or gives up the one that is silent. */
 static void copy_look(struct srv_turn *turn, struct rep_entry *entry) {
 	hd_ns fallback = hd_ns_add(entry->since, REP_FALLBACK_US * HD_US);
 	hd_ns again = hd_ns_add(entry->since, REP_AGAIN_US * HD_US);
@@ -91,7 +91,7 @@ static void copy_look(struct srv_turn *turn, struct rep_entry *entry) {
 		return;
 	}
 	if (!turn->server->upstream.registered) {
-		/* Nobody plans: the server's next state brings it. */
+		/* There is no controller to plan it; the server's next state brings it. */
 		if (turn->now >= fallback)
 			copy_lose(turn, entry);
 		return;
@@ -170,7 +170,7 @@ void rep_copy_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) 
 	turn->server->epoch = expect->epoch;
 	if (!entry || entry->copy || expect->token == 0 || expect->bytes != entry->head.bytes
 	    || expect->dtype != entry->head.dtype) {
-		copy_refuse(turn, expect, HD_REASON_DUPLICATE); /* a state has overtaken it */
+		copy_refuse(turn, expect, HD_REASON_DUPLICATE); /* a newer state replaced it */
 		return;
 	}
 	part.base = entry->members[0].base;
@@ -219,7 +219,7 @@ void rep_copy_complete(struct srv_turn *turn, struct srv_incoming *in) {
 void rep_copy_fail(struct srv_turn *turn, struct srv_incoming *in, enum hd_reason reason) {
 	struct srv_round round = {.outcome = HD_OUTCOME_FAILED, .reason = (uint8_t)reason};
 	struct rep_entry *entry = in->entry;
-	/* Of a sum that was held whole its aggregator and the controller have heard. */
+	/* The end of a sum that was held has been reported already. */
 	bool over = in->kind == SRV_SUM && in->state >= SRV_READY;
 
 	if (!over)
@@ -234,7 +234,7 @@ void rep_copy_fail(struct srv_turn *turn, struct srv_incoming *in, enum hd_reaso
 	entry->copy = NULL;
 	entry->asked = false;
 	entry->since = turn->now;
-	/* What the aggregator has sent is gone there. */
+	/* The aggregator frees what it has sent. */
 	if (in->kind == SRV_SUM || !copy_may_come((uint8_t)reason))
 		copy_lose(turn, entry);
 	entry->replica->job->dirty = true;
@@ -257,7 +257,7 @@ bool rep_copy_make_room(struct srv_turn *turn, struct srv_incoming *in) {
 	if (!srv_incoming_is_copy(in))
 		return false;
 	replica = in->job->replica;
-	if (!in->entry) { /* it is not waited for yet: its aggregator has others to send to */
+	if (!in->entry) { /* no entry waits for it yet; its aggregator has other receivers */
 		rep_copy_fail(turn, in, HD_REASON_NO_MEMORY);
 		return false;
 	}

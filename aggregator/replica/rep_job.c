@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A replica: another server's job, followed entry by entry of its log.
+ * A replica: another server's job, which follows the server's log entry by entry.
  *
- *   SEED, chunks --> a version --> LOG: | 18 copy whole | 19 copy comes | 20 asked for |   --> applied in this order
+ *   SEED, chunks --> a version --> LOG: | 18 copy held | 19 copy arriving | 20 requested |   --> applied in this order
  *                                         \--> applied, confirmed: FOLLOW(18)
- *   of a synchronous job           LOG: | w2, 3 more | w0 + w1, 1 more | w3 |   one step: added in this order, as there
- *   SERVE --> everything that is whole is applied; the rest is forgotten: its workers push it again
+ *   a synchronous job              LOG: | w2, 3 more | w0 + w1, 1 more | w3 |   one step, added in the server's order
+ *   SERVE --> applies every entry whose copy is held, drops the rest (its workers push it again), becomes the server
  */
 #include "hd_divergence.h"
 #include "hd_kernels.h"
@@ -18,7 +18,7 @@
 #include <errno.h>
 #include <math.h>
 
-/* --- life ------------------------------------------------------------------------------------- */
+/* --- free ------------------------------------------------------------------------------------- */
 
 void rep_job_free(struct hd_server *server, struct srv_job *job) {
 	struct rep_job *replica = job->replica;
@@ -72,7 +72,7 @@ replica_append(struct srv_turn *turn, struct rep_job *replica, const struct hd_e
 	size_t bytes = head->member_count * sizeof(struct hd_entry_member);
 	struct rep_entry *entry;
 
-	/* Too far behind: whatever is left out here leaves a gap, which is a hole. */
+	/* The queue is full: dropping the entry leaves a gap in the log, which a state fills. */
 	if (replica->entry_count >= REP_QUEUE_MAX || !log_plausible(replica->job, head)) {
 		turn->server->stats.refused_messages++;
 		return;
@@ -86,11 +86,11 @@ replica_append(struct srv_turn *turn, struct rep_job *replica, const struct hd_e
 	entry->since = turn->now;
 	for (uint16_t i = 0; i < head->member_count; i++) {
 		entry->members[i] = hd_entry_member(head, i);
-		/* Its weights are not in the log: a state does. */
+		/* The log does not have the weights of a federated step: only a state brings it. */
 		entry->lost = entry->lost || replica->job->spec.sync == HD_SYNC_FEDERATED
 			|| entry->members[i].worker >= HD_WORKERS_MAX;
 	}
-	/* A sum comes from its aggregator, or not at all: then a state does. */
+	/* A sum comes from its aggregator or not at all; then a state brings it. */
 	if (head->member_count > 1 && !entry->lost) {
 		rep_sum_name(replica, entry);
 		entry->lost = !entry->copy;
@@ -145,7 +145,7 @@ static bool replica_scales_apart(const struct srv_job *job, const struct rep_ent
 	return job->step.count > 0 && (scale < of || scale > of);
 }
 
-/* The first entry, when it comes right after what we have and its copy is there. */
+/* The first entry if it directly follows our version and its copy is held; else NULL. */
 static struct rep_entry *replica_next(const struct rep_job *replica) {
 	struct rep_entry *first = rep_job_first(replica);
 	const struct srv_job *job = replica->job;
@@ -157,13 +157,13 @@ static struct rep_entry *replica_next(const struct rep_job *replica) {
 		return NULL;
 	if (srv_commit_bounds(job, first->copy, 0) != HD_REASON_NONE
 	    || !rep_sum_measures(first->copy, first) || replica_scales_apart(job, first)) {
-		first->lost = true; /* nonsense, from an authenticated server all the same */
+		first->lost = true; /* the authenticated server contradicts the copy */
 		return NULL;
 	}
 	return first;
 }
 
-/* The rounds of the first entry, which is in the model. */
+/* Records the rounds of the first entry, which is now in the model, and ends its copy. */
 static void replica_entered(struct srv_turn *turn, struct rep_job *replica) {
 	struct rep_entry *entry = TAILQ_FIRST(&replica->entries);
 	uint64_t counter = hd_version_counter(entry->head.version);
@@ -193,7 +193,7 @@ static void replica_entered(struct srv_turn *turn, struct rep_job *replica) {
 	rep_entry_free(turn->server, entry);
 }
 
-/* All that made one version of the model. */
+/* Makes the result the model and ends all entries that made this version. */
 static void replica_applied(struct srv_turn *turn, struct rep_job *replica) {
 	struct srv_job *job = replica->job;
 	const struct rep_entry *first = TAILQ_FIRST(&replica->entries);
@@ -213,8 +213,8 @@ static bool replica_is_whole(const struct srv_job *job) {
 	return last && !job->step.adding && last->entry->head.more == 0;
 }
 
-/* A synchronous job's: adds what is there, in the log's order, as the server did. False: the call's budget was used up
- * before that. */
+/* Adds the entries of a synchronous step in the log's order, as the server did. False: the call's budget was used
+ * up. */
 static bool replica_gather(struct srv_turn *turn, struct rep_job *replica) {
 	struct srv_job *job = replica->job;
 	struct rep_entry *next;
@@ -234,7 +234,7 @@ static bool replica_gather(struct srv_turn *turn, struct rep_job *replica) {
 	return true;
 }
 
-/* What can be applied next, as far as it is there; NULL: nothing. */
+/* The update or complete step that can be applied next; NULL: none. */
 static struct srv_incoming *replica_due(const struct rep_job *replica) {
 	const struct srv_job *job = replica->job;
 	const struct rep_entry *next;
@@ -269,7 +269,7 @@ static bool replica_apply(struct srv_turn *turn, struct rep_job *replica) {
 
 /* --- becoming the server ---------------------------------------------------------------------- */
 
-/* How far the server was at most, by what it told of its log; < 0: not known. */
+/* Upper bound of the distance to the server's model, from the log's entries; < 0: unknown. */
 static double replica_divergence(const struct rep_job *replica) {
 	const struct srv_job *job = replica->job;
 	struct hd_divergence *d = calloc(1, sizeof *d);
@@ -286,7 +286,8 @@ static double replica_divergence(const struct rep_job *replica) {
 		sqrt(hd_norm2_f32(job->model->data, job->values))
 	);
 	TAILQ_FOREACH (entry, &replica->entries, link) {
-		/* A bound of one step of the sum, too, which sparse ones are. A synchronous job's last entry has the step. */
+		/* Entries of sparse sums bound one step of the sum. In a synchronous step the last entry has the
+		 * bound. */
 		uint16_t steps = job->spec.sync == HD_SYNC_NONE ? entry->head.member_count : 1;
 		const struct hd_divergence_step step = {
 			.update = entry->head.update / steps,
@@ -324,7 +325,7 @@ static void replica_promote(struct srv_turn *turn, struct rep_job *replica) {
 	};
 
 	srv_state_succeed(job, replica->serve_generation, serve_incarnation(turn, former));
-	if (replica->source) { /* it may live, and think that it is the server */
+	if (replica->source) { /* it may be alive and still act as the server */
 		rep_job_answer(
 			turn, replica->source, job->id, replica->generation, HD_FOLLOW_FENCED
 		);
@@ -359,7 +360,7 @@ rep_job_serve(struct srv_turn *turn, struct srv_job *job, const struct hd_msg_re
 		return REP_DONE;
 	}
 	if (!replica->has_state) {
-		/* Another node thinks that it is the server, and this one began to copy its job. */
+		/* Another node acts as the server, and this one has begun to copy its job. */
 		if (replica->source) {
 			rep_job_answer(
 				turn,
@@ -383,5 +384,5 @@ rep_job_serve(struct srv_turn *turn, struct srv_job *job, const struct hd_msg_re
 void rep_job_timer(struct hd_timer *timer) {
 	struct rep_job *replica = hd_container_of(timer, struct rep_job, timer);
 
-	replica->job->dirty = true; /* looked at in this very call */
+	replica->job->dirty = true; /* so that the current call looks at it */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sessions that a server opens with its replicas' nodes. One that ends opens again by itself (hd_endpoint.h); one that
- * was refused, or that we gave up, is gone, and is opened anew after a while as long as a job needs it.
+ * Sessions that a server opens with the nodes of its replicas. A session that ends opens again by itself
+ * (hd_endpoint.h). One that was refused or closed by us is opened again after REP_LINK_AGAIN_US while a job needs it.
  */
 #include "rep_job.h"
 #include "rep_primary.h"
@@ -36,7 +36,7 @@ struct rep_link *rep_link_get(struct srv_turn *turn, struct hd_addr addr) {
 	return link;
 }
 
-/* Without a turn (at the server's end) the endpoint closes the session by itself. */
+/* Without a turn (the server is being destroyed) the endpoint closes the session by itself. */
 void rep_link_put(struct hd_server *server, struct srv_turn *turn, struct rep_link *link) {
 	assert(link->users > 0);
 	if (--link->users > 0)
@@ -48,7 +48,7 @@ void rep_link_put(struct hd_server *server, struct srv_turn *turn, struct rep_li
 			link->session, HD_REASON_LEFT, "no replica any more", turn->now, turn->sink
 		);
 		if (link->peer) {
-			/* Of a replica's node: it has no member, no pull and no sum that would end with it. */
+			/* A replica's node has no member, pull or sum that would end with its session. */
 			assert(!link->peer->member && LIST_EMPTY(&link->peer->outgoing));
 			rep_copies_detach(server, link->peer);
 			srv_peer_free(server, link->peer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The door of this room: what the server calls. */
+/* The table of functions through which the server calls this room. */
 #include "rep_job.h"
 #include "rep_primary.h"
 

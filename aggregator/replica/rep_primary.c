@@ -6,8 +6,8 @@
  *                                          ^-- hole, restart of either, too far behind --'
  *   ALONE --> forgotten
  *
- * While it is active the controller may promote it at any moment. So from then on, and until the controller's word
- * that it is no longer so, durable means on the replica, and no commit may lead further from it than div_max.
+ * While the replica is active, the controller may promote it at any moment. Therefore, until the controller says that
+ * it is no replica any more, durable means held by the replica, and no commit leads further than div_max away from it.
  */
 #include "hd_kernels.h"
 #include "rep_primary.h"
@@ -42,7 +42,7 @@ static void primary_new(
 	primary->timer.kind = SRV_TIMER_PRIMARY;
 	primary->job = job;
 	primary->link = link;
-	/* Three timers; without room for them there is no replica, and the controller hears of none. */
+	/* Needs three timers; without them there is no replica, and none is reported to the controller. */
 	if (hd_timers_reserve(&server->sends) < 0)
 		goto fail_follow;
 	if (hd_timers_reserve(&server->sends) < 0)
@@ -78,7 +78,7 @@ static void primary_end(struct hd_server *server, struct srv_turn *turn, struct 
 	hd_timers_release(&server->timers, &primary->timer);
 	job->primary = NULL;
 	job->replicated = false;
-	job->dirty = true; /* nothing holds commits any more */
+	job->dirty = true; /* its distance no longer holds commits back */
 	rep_link_put(server, turn, primary->link);
 	free(primary);
 }
@@ -91,7 +91,7 @@ void rep_primary_free(struct hd_server *server, struct srv_job *job) {
 	primary_end(server, NULL, job);
 }
 
-/* Norms from here on; one pass, and nobody sees the model between two steps. */
+/* KEEP: starts replication, or changes the settings of the replica. */
 void rep_primary_keep(
 	struct srv_turn *turn,
 	struct srv_job *job,
@@ -105,7 +105,7 @@ void rep_primary_keep(
 		turn->server->stats.refused_messages++;
 		return;
 	}
-	/* The same replica, and new settings. */
+	/* The replica is a new one, not the same with new settings. */
 	if (!primary || !hd_addr_equal(primary->link->addr, addr)
 	    || primary->generation != order->generation) {
 		link = rep_link_get(turn, addr);
@@ -117,7 +117,7 @@ void rep_primary_keep(
 			return;
 	}
 	primary = job->primary;
-	srv_job_told(job, order->generation);
+	srv_job_saw_generation(job, order->generation);
 	primary->generation = order->generation;
 	primary->rate_bps = order->rate_bps;
 	primary->div_set = order->div_max;
@@ -141,7 +141,7 @@ double rep_primary_divergence(const struct rep_primary *primary) {
 		-1;
 }
 
-/* Counted as it came; what came before there was a replica, now. */
+/* The norm of the update's step. Updates that came before there was a replica are measured here. */
 static double primary_update(struct srv_incoming *in) {
 	const double rate = (double)in->job->spec.learning_rate;
 
@@ -150,8 +150,8 @@ static double primary_update(struct srv_incoming *in) {
 	return rate * sqrt(srv_incoming_norm2(in));
 }
 
-/* Its own step may be more than div_max allows: then it goes when the replica is at the very version, as waiting longer
- * would help nobody. */
+/* An update whose own step exceeds div_max is committed when the replica confirmed our very version: waiting longer
+ * would not help. */
 static bool primary_allows(const struct rep_primary *primary, struct srv_incoming *in) {
 	double most = primary_div_max(primary);
 
@@ -169,13 +169,12 @@ bool rep_primary_permits(struct srv_turn *turn, struct srv_job *job, struct srv_
 
 	if (!primary)
 		return true;
-	(void)primary_update(in
-	); /* the sum of a step is scaled while it is applied: its norm is taken before */
+	(void)primary_update(in); /* a step's sum is scaled while applied: take its norm before */
 	allows = primary_allows(primary, in);
 	if (!allows && !primary->held)
 		turn->server->stats.commits_held++;
 	primary->held = !allows;
-	/* Without a log only a state brings it nearer. */
+	/* Without a log only a state brings the replica nearer. */
 	primary->due = primary->due || (!allows && primary->every > 0 && !primary->sending);
 	return allows;
 }
@@ -194,9 +193,10 @@ primary_step(struct rep_primary *primary, struct srv_job *job, double update, ui
 	struct hd_divergence_step step = {update, steps - 1, momentum, weights};
 
 	if (primary->origin == 0)
-		return; /* no state is on its way yet */
+		return; /* no state has been sent yet */
 	if (d->count == HD_REPLICA_LAG_MAX) {
-		/* Out of sight, which only a job without a bound permits. A newer state brings it back. */
+		/* Too many steps to bound, which only a job without div_max permits. A newer state starts a new
+		 * bound. */
 		primary_origin(primary, job);
 		primary->due = true;
 		return;
@@ -218,7 +218,7 @@ void rep_primary_committed(struct srv_turn *turn, struct srv_job *job, struct sr
 		primary->due = true;
 }
 
-/* --- the replica's words ---------------------------------------------------------------------- */
+/* --- the replica's messages ------------------------------------------------------------------- */
 
 static void
 primary_confirm(struct srv_turn *turn, struct rep_primary *primary, hd_version version) {
@@ -232,7 +232,7 @@ primary_confirm(struct srv_turn *turn, struct rep_primary *primary, hd_version v
 	if (primary->sending && version >= primary->sent) {
 		rep_state_end(
 			turn->server, primary
-		); /* also when its last acknowledgement was lost */
+		); /* its last acknowledgement may have been lost */
 	}
 	while (count < d->count
 	       && primary->versions[(d->first + count) % HD_REPLICA_LAG_MAX] <= version)
@@ -248,7 +248,7 @@ static bool primary_plausible(const struct rep_primary *primary, hd_version vers
 	return hd_version_incarnation(version) == hd_version_incarnation(now) && version <= now;
 }
 
-/* It must have what workers were told to be durable, and be as near as it is to stay. */
+/* Activates a replica that has everything that workers were told is durable and is within div_max. */
 static void primary_activate(struct srv_turn *turn, struct rep_primary *primary) {
 	double most = primary_div_max(primary), now = rep_primary_divergence(primary);
 	struct srv_job *job = primary->job;
@@ -301,20 +301,20 @@ enum rep_verdict rep_primary_message(
 		return REP_DONE;
 	}
 	if (message->state == HD_FOLLOW_FENCED)
-		return REP_RETIRE; /* last: the session may go with it */
+		return REP_RETIRE; /* last, because it may end the session */
 	primary_state(turn, job->primary, message);
 	return REP_DONE;
 }
 
 /* --- the controller --------------------------------------------------------------------------- */
 
-static void primary_say(struct srv_turn *turn, const struct rep_primary *primary) {
+static void primary_send_report(struct srv_turn *turn, const struct rep_primary *primary) {
 	struct hd_message message = {.kind = HD_MSG_FOLLOW};
 
 	message.follow = (struct hd_msg_follow){
 		.job = primary->job->id,
 		.generation = primary->generation,
-		/* Caught up is, for the controller, what may be promoted. */
+		/* To the controller, caught up means that it may be promoted. */
 		.state = primary->active                  ? (uint8_t)HD_FOLLOW_CAUGHT_UP :
 			primary->logs || primary->sending ? (uint8_t)HD_FOLLOW_SEEDING :
 							    (uint8_t)HD_FOLLOW_NONE,
@@ -329,28 +329,29 @@ static void primary_say(struct srv_turn *turn, const struct rep_primary *primary
 }
 
 static void primary_tell(struct srv_turn *turn, struct rep_primary *primary) {
-	hd_ns due = hd_ns_add(primary->told_at, REP_TELL_US * HD_US);
-	bool same = primary->told_state == primary->state && primary->told_held == primary->held
-		&& primary->told_active == primary->active;
+	hd_ns due = hd_ns_add(primary->reported_at, REP_TELL_US * HD_US);
+	bool same = primary->reported_state == primary->state
+		&& primary->reported_held == primary->held
+		&& primary->reported_active == primary->active;
 
 	if (!turn->server->upstream.registered
-	    || (same && primary->told_version == primary->confirmed))
+	    || (same && primary->reported_version == primary->confirmed))
 		return;
 	if (same && turn->now < due) {
 		hd_timer_set(&turn->server->timers, &primary->timer, due);
 		return;
 	}
-	primary->told_at = turn->now;
-	primary->told_version = primary->confirmed;
-	primary->told_state = primary->state;
-	primary->told_held = primary->held;
-	primary->told_active = primary->active;
-	primary_say(turn, primary);
+	primary->reported_at = turn->now;
+	primary->reported_version = primary->confirmed;
+	primary->reported_state = primary->state;
+	primary->reported_held = primary->held;
+	primary->reported_active = primary->active;
+	primary_send_report(turn, primary);
 }
 
 void rep_primary_announce(struct srv_turn *turn, const struct srv_job *job) {
 	if (job->primary)
-		primary_say(turn, job->primary);
+		primary_send_report(turn, job->primary);
 }
 
 /* --- between two commits ---------------------------------------------------------------------- */
@@ -410,7 +411,7 @@ void rep_link_closed(struct srv_turn *turn, const struct srv_peer *peer) {
 		job->primary->logs = false;
 		if (!job->primary->active && job->primary->caught_up) {
 			job->primary->caught_up
-				= false; /* nobody waits for one that was never near */
+				= false; /* it was never active: commits do not wait for it */
 			job->dirty = true;
 		}
 	}

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A state on its way to a replica. It becomes the job's state at once, when all of it is there; until then the
- * older one, if there is one, stays what a promotion would begin with, and goes on following the log.
+ * Receiving a state at a replica. A complete state replaces the job's state at once. Until then the older state, if
+ * there is one, stays in force for a promotion and goes on following the log.
  */
 #include "hd_bytes.h"
 #include "rep_job.h"
 #include "rep_primary.h"
+#include "srv_assignment.h"
 #include "srv_keep.h"
 #include "srv_step.h"
-#include "srv_told.h"
 
 #include <assert.h>
 #include <errno.h>
 
-/* --- the end of one --------------------------------------------------------------------------- */
+/* --- dropping one ----------------------------------------------------------------------------- */
 
 static void state_in_end(struct hd_server *server, struct rep_job *replica, uint32_t index) {
 	struct rep_state_in *part = &replica->part[index];
@@ -39,7 +39,7 @@ void rep_state_drop(struct hd_server *server, struct rep_job *replica) {
 	replica->receiving = false;
 }
 
-/* --- rounds that are in it -------------------------------------------------------------------- */
+/* --- its rounds ------------------------------------------------------------------------------- */
 
 static bool stage_grow(struct rep_job *replica) {
 	uint32_t capacity = replica->staged_capacity > 0 ? 2 * replica->staged_capacity : 256;
@@ -154,14 +154,14 @@ state_in_open(struct srv_turn *turn, struct rep_job *replica, uint32_t index, ui
 	return rc;
 }
 
-static void state_lives(struct rep_job *replica, const struct hd_blob *lives) {
-	uint32_t count = lives->bytes / REP_LIFE_BYTES;
+static void state_incarnations(struct rep_job *replica, const struct hd_blob *prior) {
+	uint32_t count = prior->bytes / REP_INCARNATION_BYTES;
 
-	replica->life_count = count < HD_LIVES_MAX ? count : HD_LIVES_MAX;
-	for (uint32_t i = 0; i < replica->life_count; i++) {
-		const uint8_t *at = lives->data + (size_t)i * REP_LIFE_BYTES;
+	replica->prior_count = count < HD_INCARNATIONS_MAX ? count : HD_INCARNATIONS_MAX;
+	for (uint32_t i = 0; i < replica->prior_count; i++) {
+		const uint8_t *at = prior->data + (size_t)i * REP_INCARNATION_BYTES;
 
-		replica->lives[i] = (struct hd_life){hd_get16(at), hd_get64(at + 2)};
+		replica->prior[i] = (struct hd_incarnation){hd_get16(at), hd_get64(at + 2)};
 	}
 }
 
@@ -171,7 +171,7 @@ state_take(struct srv_turn *turn, struct rep_job *replica, const struct hd_msg_s
 	replica->receiving = true;
 	replica->received = seed->version;
 	replica->every = seed->every;
-	state_lives(replica, &seed->lives);
+	state_incarnations(replica, &seed->prior);
 	if (state_in_open(turn, replica, 0, seed->model_token) < 0
 	    || state_in_open(turn, replica, 1, seed->momentum_token) < 0) {
 		rep_state_drop(turn->server, replica);
@@ -182,7 +182,7 @@ state_take(struct srv_turn *turn, struct rep_job *replica, const struct hd_msg_s
 	rep_job_tell(turn, replica, true);
 }
 
-/* Of a server that began the job anew, with a history of its own, whose versions may be the lesser numbers. */
+/* The server began the job again, with another history, so its versions may be smaller than ours. */
 static bool
 state_is_of_another_history(const struct rep_job *replica, const struct hd_msg_seed *seed) {
 	hd_version ours = replica->job->version;
@@ -191,9 +191,8 @@ state_is_of_another_history(const struct rep_job *replica, const struct hd_msg_s
 		&& hd_version_incarnation(seed->version) < hd_version_incarnation(ours);
 }
 
-/* A node that began anew may have been the job's server in its former life, and have a checkpoint of what it did. Only
- * the controller knows: it says so when it registers the node. Before that, who sends a state may be a server that was
- * replaced meanwhile. */
+/* A restarted node may have been the job's server before and hold a checkpoint. Only the controller knows, and says so
+ * when it registers the node. Until then a state may come from a server that has been replaced meanwhile. */
 static bool state_may_be_former(const struct hd_server *server) {
 	return server->epoch == 0 && !hd_addr_is_none(server->config.controller);
 }
@@ -203,29 +202,30 @@ rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_ms
 	struct srv_job *job = srv_job_find(turn->server, seed->job);
 	struct rep_job *replica;
 
-	if (hd_version_incarnation(seed->version) == UINT16_MAX) { /* none can follow it */
+	if (hd_version_incarnation(seed->version) == UINT16_MAX) { /* none can follow */
 		turn->server->stats.refused_messages++;
 		return REP_DONE;
 	}
 	if (turn->server->draining || (job && job->phase == SRV_JOB_RETIRED))
-		return REP_DONE; /* it says it again */
-	if (!job ? srv_told_serves(turn->server, seed->job) > seed->generation :
+		return REP_DONE; /* the server sends it again */
+	if (!job ? srv_assignment_serves(turn->server, seed->job) > seed->generation :
 		   !job->replica && job->generation > seed->generation) {
 		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_FENCED);
 		return REP_DONE;
 	}
 	if (job && !job->replica) {
-		/* A server by a newer word than we have heard: ours is on its way. It says this again. */
+		/* Its generation is newer than ours; the controller's message to us is in flight. The server sends it
+		 * again. */
 		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
 		return REP_RETIRE;
 	}
 	if (job && state_is_of_another_history(job->replica, seed)) {
 		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
-		return REP_RETIRE; /* it says this again, and finds nothing here */
+		return REP_RETIRE; /* the server sends it again, when the job is gone */
 	}
 	if (!job && state_may_be_former(turn->server)) {
 		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
-		return REP_DONE; /* it says this again */
+		return REP_DONE; /* the server sends it again */
 	}
 	if (!job)
 		return REP_NEW;
@@ -235,7 +235,7 @@ rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_ms
 		turn->server->stats.refused_messages++;
 		return REP_DONE;
 	}
-	/* What is here of the log stays, also another assignment's: a version names one commit only. */
+	/* Keeps the queued log, even of an earlier assignment: a version names one commit only. */
 	replica->generation = seed->generation;
 	replica->source = peer;
 	state_take(turn, replica, seed);
@@ -323,8 +323,8 @@ static void state_swap(struct hd_server *server, struct rep_job *replica) {
 			.model = replica->part[0].buffer,
 			.momentum = replica->part[1].buffer,
 			.version = replica->received,
-			.lives = replica->lives,
-			.life_count = replica->life_count,
+			.prior = replica->prior,
+			.prior_count = replica->prior_count,
 		}
 	);
 	replica->part[0].buffer = NULL;
@@ -336,7 +336,7 @@ static void state_swap(struct hd_server *server, struct rep_job *replica) {
 		    || (entry->copy && entry->copy->state == SRV_STEPPED))
 			rep_entry_free(server, entry);
 	}
-	srv_step_end(job); /* a state is no part of a step: what was added up is in it */
+	srv_step_end(job); /* a state replaces what the current step had added up */
 	replica->has_state = true;
 	server->stats.states_taken++;
 	job->dirty = true;
@@ -345,11 +345,11 @@ static void state_swap(struct hd_server *server, struct rep_job *replica) {
 static void replica_settle(struct srv_turn *turn, struct rep_job *replica) {
 	state_in_sack(turn, replica, 0);
 	state_in_sack(turn, replica, 1);
-	/* Without its rounds a push that is in the state would be taken once more. */
+	/* Without the rounds, a push that is in the state would be applied again. */
 	if (!replica->receiving || !replica->staged_all || !replica->part[0].whole
 	    || !replica->part[1].whole || replica->job->apply.in || replica->serve)
 		return;
-	/* One that is older than what we are at by now is of no use. */
+	/* Drops a state that is older than our version. */
 	if (!replica->has_state || replica->received > replica->job->version) {
 		rep_copies_overtaken(turn, replica, replica->received);
 		state_swap(turn->server, replica);

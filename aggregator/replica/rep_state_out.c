@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A state for a replica: one version's model and momentum as two transfers, the rounds that are in it, and the log from
- * there. Commits go on meanwhile, on copies, as while a checkpoint is written.
+ * there on. Commits continue meanwhile, on copies, as during a checkpoint.
  *
  *   SEED(version 17) | LOG past | LOG 18 | LOG 19 ...       messages, in this order
- *   chunks of model and momentum at 17 ..............       beside them
+ *   chunks of model and momentum at 17 ..............       in parallel
  */
 #include "hd_bytes.h"
 #include "rep_primary.h"
@@ -49,7 +49,7 @@ static struct hd_entry_member log_member(const struct srv_part *part, uint64_t c
 	};
 }
 
-/* The entries of one commit, in as few messages as hold them. */
+/* The entries of one commit, in as few messages as possible. */
 struct log_batch {
 	struct srv_turn *turn;
 	struct rep_primary *primary;
@@ -74,14 +74,14 @@ static void log_batch_put(
 		log_batch_flush(batch);
 		bytes = hd_entry_put(entry, members, batch->data, capacity);
 	}
-	if (bytes < 0) { /* too many members for one message: the replica needs a state instead */
+	if (bytes < 0) { /* one message cannot hold its members: the replica needs a state */
 		batch->primary->due = true;
 		return;
 	}
 	batch->used += (size_t)bytes;
 }
 
-/* One transfer's, and its members; `more` of the same commit come after them. */
+/* The entry of one transfer with its members; `more` members of the same commit follow in later entries. */
 static struct hd_entry log_entry(
 	const struct srv_job *job,
 	const struct srv_incoming *in,
@@ -114,7 +114,7 @@ void rep_log_commit(
 	struct log_batch batch = {.turn = turn, .primary = job->primary};
 
 	if (!members) {
-		job->primary->due = true; /* a state instead */
+		job->primary->due = true; /* send a state instead */
 		return;
 	}
 	for (const struct srv_incoming *of = in; of; of = srv_commit_after(of)) {
@@ -129,7 +129,7 @@ void rep_log_commit(
 	free(members);
 }
 
-/* Rounds that are in the state: asked for again at a promoted replica they are recognised. */
+/* Sends the rounds that are in the state, so that a promoted replica recognises rounds that are pushed again. */
 static void state_past(struct srv_turn *turn, struct rep_primary *primary) {
 	const struct srv_job *job = primary->job;
 	uint32_t most = job->member_count > REP_ROUNDS_MANY ? REP_ROUNDS_FEW : HD_ROUNDS_KEPT;
@@ -161,17 +161,17 @@ static void state_past(struct srv_turn *turn, struct rep_primary *primary) {
 	log_flush(turn, primary, HD_LOG_ROUNDS_END, data, used);
 }
 
-/* 0, or the error of sending it. */
-static int state_say(struct srv_turn *turn, struct rep_primary *primary) {
+/* Sends SEED. 0 or -errno. */
+static int state_send(struct srv_turn *turn, struct rep_primary *primary) {
 	struct hd_message message = {.kind = HD_MSG_SEED};
 	const struct srv_job *job = primary->job;
-	uint8_t lives[HD_LIVES_MAX * REP_LIFE_BYTES];
+	uint8_t prior[HD_INCARNATIONS_MAX * REP_INCARNATION_BYTES];
 	uint8_t *spec = malloc(HD_MESSAGE_BYTES_MAX);
 	int bytes = spec ? hd_jobspec_encode(&job->spec, spec, HD_MESSAGE_BYTES_MAX) : -ENOMEM;
 
-	for (uint32_t i = 0; i < job->life_count; i++) {
-		hd_put16(lives + (size_t)i * REP_LIFE_BYTES, job->lives[i].incarnation);
-		hd_put64(lives + (size_t)i * REP_LIFE_BYTES + 2, job->lives[i].last);
+	for (uint32_t i = 0; i < job->prior_count; i++) {
+		hd_put16(prior + (size_t)i * REP_INCARNATION_BYTES, job->prior[i].incarnation);
+		hd_put64(prior + (size_t)i * REP_INCARNATION_BYTES + 2, job->prior[i].last);
 	}
 	if (bytes > 0) {
 		message.seed = (struct hd_msg_seed){
@@ -182,7 +182,7 @@ static int state_say(struct srv_turn *turn, struct rep_primary *primary) {
 			.momentum_token = primary->part[1].handle.token,
 			.bytes = job->bytes,
 			.every = primary->every,
-			.lives = {lives, job->life_count * REP_LIFE_BYTES},
+			.prior = {prior, job->prior_count * REP_INCARNATION_BYTES},
 			.spec = {spec, (uint32_t)bytes},
 		};
 		bytes = hd_session_send(
@@ -222,7 +222,7 @@ static int state_open(struct srv_turn *turn, struct rep_primary *primary, uint32
 	part->handle.token = hd_token_draw(&server->entropy, !job->spec.unsealed);
 	config.header.token = part->handle.token;
 	if (primary->rate_bps > 0) {
-		/* Both run at once. */
+		/* Model and momentum are sent in parallel. */
 		config.segments.count = 1;
 		config.segments.item[0]
 			= (struct hd_segment){turn->now, primary->rate_bps / 2 + 1, job->bytes};
@@ -230,6 +230,7 @@ static int state_open(struct srv_turn *turn, struct rep_primary *primary, uint32
 	rc = srv_handle_add(server, &part->handle);
 	if (rc < 0)
 		return rc;
+	hd_path_hear_rtt(config.path, hd_session_rtt_least(primary->link->peer->session));
 	rc = hd_send_create(&config, turn->now, &part->send);
 	if (rc < 0) {
 		part->send = NULL;
@@ -274,7 +275,7 @@ void rep_state_begin(struct srv_turn *turn, struct rep_primary *primary) {
 	if (rc == 0)
 		rc = state_open(turn, primary, 1);
 	if (rc == 0)
-		rc = state_say(turn, primary);
+		rc = state_send(turn, primary);
 	if (rc < 0) {
 		rep_state_end(server, primary);
 		primary->again_at = hd_ns_add(turn->now, REP_RETRY_US * HD_US);
@@ -332,7 +333,7 @@ size_t rep_state_poll(struct srv_turn *turn, struct hd_timer *timer) {
 
 	sent = hd_send_poll(part->send, turn->now, SRV_POLL_PACKETS, turn->sink);
 	if (hd_send_stats(part->send)->state >= HD_SEND_DONE) {
-		/* The sink may still read it: looked at in the next call. */
+		/* The sink may still read it, so the next call ends it. */
 		hd_timer_set(&turn->server->timers, &part->primary->timer, turn->now);
 		return sent;
 	}

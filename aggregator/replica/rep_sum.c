@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sums at the replica. Their aggregator sends them here while it sends them to the server, so they come before the log
- * names them, if it ever does:
+ * Sums at the replica. An aggregator sends a sum here while it sends it to the server, so it arrives before the log
+ * names it, if the log ever does:
  *
- *   MEMBERS (positions 31..34, whose) --> held --LOG(those members, at those positions)--> the entry's, applied in its
- *                                          \--> nobody names it, no memory, its aggregator lost it: forgotten   turn
+ *   MEMBERS (positions 31..34) --> held --LOG(those members, those positions)--> assigned to the entry, applied in turn
+ *                                      \--> never named, no memory, lost by its aggregator: forgotten
  *
- * The log alone says what is applied. An entry of several without its sum is a hole, which a state fills.
+ * Only the log says what is applied. An entry of several members without its sum is a hole, which a state fills.
  */
 #include "hd_group.h"
 #include "rep_job.h"
 
-/* --- one that may come ------------------------------------------------------------------------ */
+/* --- MEMBERS ---------------------------------------------------------------------------------- */
 
 void rep_sum_unlist(struct rep_job *replica, struct srv_incoming *in) {
 	TAILQ_REMOVE(&replica->sums, in, queue_link);
@@ -33,9 +33,9 @@ static void
 sum_refuse(struct srv_turn *turn, const struct hd_msg_members *message, enum hd_reason reason) {
 	struct hd_addr sender = {message->peer_ipv4, message->peer_port};
 	struct srv_peer *aggregator = srv_aggregator_find(turn->server, sender);
-	struct hd_message word = {.kind = HD_MSG_REPORT};
+	struct hd_message answer = {.kind = HD_MSG_REPORT};
 
-	word.report = (struct hd_msg_report){
+	answer.report = (struct hd_msg_report){
 		.job = message->job,
 		.worker = HD_GROUP_WORKER,
 		.direction = HD_COPY,
@@ -44,14 +44,14 @@ sum_refuse(struct srv_turn *turn, const struct hd_msg_members *message, enum hd_
 		.reason = (uint8_t)reason,
 		.position = message->position,
 	};
-	srv_controller_send(turn, &word);
+	srv_controller_send(turn, &answer);
 	if (!aggregator)
 		return;
-	word = (struct hd_message){.kind = HD_MSG_VOID};
-	word.void_.job = message->job;
-	word.void_.token = message->token;
-	word.void_.reason = (uint8_t)reason;
-	srv_peer_send(turn, aggregator, &word);
+	answer = (struct hd_message){.kind = HD_MSG_VOID};
+	answer.void_.job = message->job;
+	answer.void_.token = message->token;
+	answer.void_.reason = (uint8_t)reason;
+	srv_peer_send(turn, aggregator, &answer);
 }
 
 static enum hd_reason sum_check(
@@ -71,7 +71,7 @@ static enum hd_reason sum_check(
 	return replica->sum_count < REP_SUMS_MAX ? HD_REASON_NONE : HD_REASON_NO_MEMORY;
 }
 
-/* False: no memory, or a worker of no such rank. */
+/* False: no memory, or a rank out of range. */
 static bool sum_fill(struct srv_incoming *in, const struct hd_msg_members *message) {
 	srv_sum_expect(in, message);
 	for (uint16_t i = 0; i < in->part_count; i++) {
@@ -123,7 +123,7 @@ void rep_sum_members(
 	replica->sum_count++;
 	if (srv_aggregator_find(turn->server, in->sender))
 		srv_sum_bind(in, srv_aggregator_find(turn->server, in->sender));
-	replica->job->dirty = true; /* its time runs */
+	replica->job->dirty = true; /* its timeout begins */
 }
 
 /* --- named by the log ------------------------------------------------------------------------- */
@@ -135,7 +135,7 @@ bool rep_sum_measures(const struct srv_incoming *in, const struct rep_entry *ent
 	return open ? in->bytes >= entry->head.bytes : in->bytes == entry->head.bytes;
 }
 
-/* The same members at the same positions; and, as a new controller may give those anew, with the same weights. */
+/* Whether this is the entry's sum: same members, positions and weights (a new controller may reuse positions). */
 static bool sum_is(const struct srv_incoming *in, const struct rep_entry *entry) {
 	const struct hd_entry *head = &entry->head;
 
@@ -181,7 +181,7 @@ bool rep_sums_yield(struct srv_turn *turn, struct rep_job *replica) {
 	return false;
 }
 
-/* A round is applied once: of a sum whose member is in the model the log has spoken, or a state was ahead of it. */
+/* Whether a member's round is in the model already, so that the log will not name this sum. */
 static bool sum_is_over(const struct srv_incoming *in) {
 	for (uint16_t i = 0; i < in->part_count; i++) {
 		const struct srv_part *part = &in->parts[i];

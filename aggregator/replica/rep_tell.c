@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a replica says: to its server how far it is, to the controller what it holds. */
+/* Reports of a replica: its progress to the server, and what it holds to the controller. */
 #include "rep_job.h"
 
 struct rep_job *rep_job_of(const struct hd_server *server, uint32_t job) {
@@ -47,7 +47,7 @@ static uint8_t replica_state(const struct rep_job *replica) {
 		return HD_FOLLOW_CAUGHT_UP;
 	before = first->head.version - first->head.member_count;
 	needed = first->lost ? first->head.version + first->head.more : before;
-	/* A state that is on its way fills the hole, when it is new enough. */
+	/* A state in transfer will fill the hole if it is new enough. */
 	if ((before == at && !first->lost) || (replica->receiving && replica->received >= needed))
 		return HD_FOLLOW_CAUGHT_UP;
 	return HD_FOLLOW_HOLE;
@@ -59,10 +59,10 @@ void rep_job_tell(struct srv_turn *turn, struct rep_job *replica, bool always) {
 	hd_version version = replica->has_state ? replica->job->version : 0;
 
 	if (!replica->source
-	    || (!always && replica->told == version && replica->told_state == state))
+	    || (!always && replica->reported == version && replica->reported_state == state))
 		return;
-	replica->told = version;
-	replica->told_state = state;
+	replica->reported = version;
+	replica->reported_state = state;
 	message.follow = (struct hd_msg_follow){
 		.job = replica->job->id,
 		.generation = replica->generation,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the controller hears of a job: where it stands, and what is under way. */
+/* What the controller is told about a job: its state, and its transfers in flight. */
 #include "srv_pull.h"
 #include "srv_replica.h"
 
-/* A sum part by part, as they are granted: that is also how this controller hears of its end. */
+/* A sum is announced part by part, as it was granted; its end is reported to this controller part by part, too. */
 static void inflight_push(struct srv_turn *turn, struct srv_incoming *in) {
 	struct hd_message message = {.kind = HD_MSG_INFLIGHT};
 

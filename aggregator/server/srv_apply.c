@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Steps of the optimizer on the model, a call's share at a time. */
+/* Optimizer steps on the model, in slices that fit one call. */
 #include "hd_kernels.h"
 #include "hd_runs.h"
 #include "srv_apply.h"
@@ -7,9 +7,9 @@
 
 #include <assert.h>
 
-#define RUN_WORK 16 /* values that could be applied in the time that a run's start costs */
+#define RUN_WORK 16 /* applying this many values costs as much as starting a run */
 
-/* Who reads the buffer goes on reading it: then the step goes into the spare one. */
+/* If others read the buffer, the step goes into the spare one. */
 static struct srv_buffer *apply_target(struct srv_buffer *buffer, struct srv_buffer **spare) {
 	struct srv_buffer *copy = *spare;
 
@@ -35,7 +35,7 @@ void srv_apply_begin(struct srv_job *job, struct srv_incoming *in) {
 	};
 }
 
-/* Values of the old model come along where the step goes into other buffers. */
+/* Copies the old values along where the step goes into other buffers. */
 static void apply_copy(struct srv_job *job, uint64_t at, uint64_t count) {
 	struct srv_apply *apply = &job->apply;
 
@@ -57,7 +57,7 @@ static void spend(struct hd_server *server, uint64_t values) {
 	server->apply_left -= values < server->apply_left ? values : server->apply_left;
 }
 
-/* One chunk's runs, which were checked when it came. Returns the values that it was as much work as. */
+/* Applies one chunk's runs, which were checked when it arrived. Returns its cost in values. */
 static uint64_t apply_chunk(struct srv_job *job, const uint8_t *chunk, size_t bytes) {
 	const struct hd_sgd sgd = apply_sgd(job);
 	struct srv_apply *apply = &job->apply;
@@ -82,7 +82,7 @@ static uint64_t apply_chunk(struct srv_job *job, const uint8_t *chunk, size_t by
 	return work;
 }
 
-/* Only what the runs name is touched: neither the momentum nor the weights of the rest decay. */
+/* Touches only what the runs name: neither the momentum nor the weights of the rest decay. */
 static bool apply_runs(struct hd_server *server, struct srv_job *job) {
 	struct srv_apply *apply = &job->apply;
 	bool copies = apply->model != job->model || apply->momentum != job->momentum;
@@ -106,7 +106,7 @@ static bool apply_runs(struct hd_server *server, struct srv_job *job) {
 	return apply->read == apply->in->bytes;
 }
 
-/* Of the sum the mean, then that as any update. */
+/* A sum is applied as its mean first, then as any update. */
 static double
 apply_mean(struct srv_job *job, uint64_t at, uint64_t count, const struct hd_sgd *sgd) {
 	float *sum = job->step.sum->data + at;
@@ -141,7 +141,7 @@ bool srv_apply_slice(struct hd_server *server, struct srv_job *job) {
 		update = (const uint8_t *)apply->in->buffer->data + at * hd_dtype_bytes(how.dtype);
 		apply->momentum2 += hd_sgd_apply_sum(model, momentum, update, count, &how);
 	}
-	/* Only decay lets the bound depend on the weights. */
+	/* The bound depends on the weights only if they decay. */
 	if (job->primary && how.sgd.decay > 0)
 		apply->weights2 += hd_norm2_f32(model, count);
 	spend(server, count * how.steps);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Chunks go straight into their place. Everything else (acknowledgement, completion, go) is looked at
- * once a call for each update that was touched, not once a packet.
+ * Chunks are written to their place at once. Everything else (acknowledgement, completion, go) is handled once a call
+ * for each update that was touched, not once a packet.
  */
 #include "hd_group.h"
 #include "hd_kernels.h"
@@ -20,7 +20,7 @@ static void incoming_started(struct srv_turn *turn, struct srv_incoming *in) {
 	struct hd_event event = srv_incoming_event(in, HD_EVENT_RECV_START);
 
 	srv_incoming_enter(in, SRV_COMING);
-	/* Who spends a credit comes when it likes; a copy follows its update. */
+	/* A credit is spent at any time; a copy follows its update. Neither needs go. */
 	if (in->kind != SRV_CREDIT && !srv_incoming_is_copy(in))
 		hd_histogram_add(
 			&turn->server->histograms.first_chunk,
@@ -30,7 +30,8 @@ static void incoming_started(struct srv_turn *turn, struct srv_incoming *in) {
 	srv_turn_event(turn, &event);
 }
 
-/* What came is worthless: malformed, or not finite where the job allows no such value. The former says more. */
+/* The update is unusable: malformed, or not finite where the job allows no such value. Malformed is the reason that
+ * stays. */
 static void incoming_spoil(struct srv_incoming *in, enum hd_reason reason) {
 	assert(reason == HD_REASON_REFUSED || reason == HD_REASON_NOT_FINITE);
 	if (in->spoilt != HD_REASON_REFUSED)
@@ -52,8 +53,8 @@ static void incoming_check_runs(struct srv_incoming *in, const uint8_t *chunk, s
 		incoming_spoil(in, HD_REASON_REFUSED);
 }
 
-/* Lanes become fp32 where they are: both have 4 bytes. Each chunk has its exponent; a lane that overflowed on the
- * way makes the whole update worthless. */
+/* Converts lanes to fp32 in place: both have 4 bytes. Each chunk has its exponent; one lane that overflowed makes the
+ * whole update unusable. */
 static void incoming_widen(struct srv_incoming *in, const struct hd_chunk_header *header) {
 	uint64_t first = (uint64_t)header->chunk * hd_recv_chunk_bytes(in->recv) / sizeof(float);
 	float *values = in->buffer->data + first;
@@ -69,7 +70,7 @@ static void incoming_widen(struct srv_incoming *in, const struct hd_chunk_header
 	hd_fixed_to_f32(values, lanes, header->count, header->exponent);
 }
 
-/* Chunk by chunk, while it is in the cache: nobody has to read the whole update once more. */
+/* Checks each chunk while it is in the cache, so that the update is not read again. */
 static void incoming_check(struct srv_incoming *in, const struct hd_chunk_header *header) {
 	const void *values = hd_recv_chunk_data(in->recv, header->chunk);
 	size_t found;
@@ -91,14 +92,14 @@ static void incoming_check(struct srv_incoming *in, const struct hd_chunk_header
 		incoming_spoil(in, HD_REASON_NOT_FINITE);
 }
 
-/* Whether its sender's session is at this address. A session follows its peer, so does this. Who sends a copy is
- * known from its first chunk on: a worker that has a session here. */
+/* Whether its sender's session is at this address. A session follows its peer to a new address, and so does this. The
+ * sender of a copy becomes known by its first chunk: any worker that has a session here. */
 static bool
 incoming_is_from(const struct srv_turn *turn, const struct srv_incoming *in, struct hd_addr from) {
 	const struct srv_peer *peer = srv_incoming_peer(in);
 
 	if (!peer && in->kind == SRV_SUM)
-		return hd_addr_equal(in->sender, from); /* the controller's word */
+		return hd_addr_equal(in->sender, from); /* as MEMBERS said */
 	if (!peer && srv_incoming_is_copy(in)) {
 		peer = srv_peer_at(turn->server, from);
 		return peer && hd_session_peer_role(peer->session) == HD_ROLE_WORKER;
@@ -116,7 +117,7 @@ bool srv_incoming_chunk(
 	struct hd_server_stats *stats = &turn->server->stats;
 	bool whole = false, unspent;
 
-	if (in->state == SRV_STARVED) { /* not granted: nobody can know its token */
+	if (in->state == SRV_STARVED) { /* not granted: its token is not known to any node */
 		stats->drop_token++;
 		return false;
 	}
@@ -147,7 +148,7 @@ bool srv_incoming_chunk(
 		return false;
 	}
 	unspent = srv_credit_unspent(in);
-	if (in->state == SRV_TOLD)
+	if (in->state == SRV_ANNOUNCED)
 		incoming_started(turn, in);
 	if (whole)
 		srv_incoming_enter(in, SRV_HELD);
@@ -161,7 +162,7 @@ bool srv_incoming_chunk(
 	return true;
 }
 
-/* Who may be told how the transfer under this tombstone ended; NULL: nobody. */
+/* The session of the sender whose transfer left this tombstone; NULL: none. */
 static struct srv_peer *
 tombstone_peer(const struct hd_server *server, const struct srv_tombstone *tomb) {
 	const struct srv_job *job;
@@ -174,7 +175,7 @@ tombstone_peer(const struct hd_server *server, const struct srv_tombstone *tomb)
 	return member ? member->peer : NULL;
 }
 
-/* A sender that has not heard that we hold everything is told again. */
+/* Tells a sender that still retransmits that we hold everything. */
 static void tombstone_chunk(
 	struct srv_turn *turn,
 	struct srv_tombstone *tomb,
@@ -271,8 +272,8 @@ void srv_assembly_chunk(struct srv_turn *turn, const struct hd_packet *packet) {
 
 /* --- go --------------------------------------------------------------------------------------- */
 
-/* What is on the wire during the round trip to the successor: its first chunk then arrives as the
- * predecessor's last one does. */
+/* The bytes in flight in one round trip to the successor: its first chunk then arrives as the predecessor's last
+ * does. */
 static uint64_t incoming_window(const struct srv_incoming *in, const struct srv_incoming *next) {
 	uint64_t least = 2 * (uint64_t)in->packet_bytes;
 	const struct srv_peer *peer = srv_incoming_peer(next);
@@ -333,11 +334,11 @@ static void incoming_settle(struct srv_turn *turn, struct srv_incoming *in) {
 		return;
 	incoming_sack(turn, in, peer);
 	if (in->spoilt != HD_REASON_NONE) {
-		srv_incoming_fail(turn, in, in->spoilt, NULL); /* at once: its sender may stop */
+		srv_incoming_fail(turn, in, in->spoilt, NULL); /* at once: its sender can stop */
 		return;
 	}
 	incoming_release(turn, in);
-	/* Without a session nobody can be told what is held: the sender's next chunk in a new one asks. */
+	/* Without a session there is no acknowledgement. The sender's next chunk in a new session asks for one. */
 	hd_timer_set(
 		&turn->server->timers, &in->timer, peer ? hd_recv_deadline(in->recv) : HD_NEVER
 	);

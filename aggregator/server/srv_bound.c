@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which updates may still be committed, and what is committed together. */
+/* The bound: which updates may still be committed, and which are committed together. */
 #include "srv_incoming.h"
 #include "srv_roster.h"
 
@@ -9,8 +9,8 @@ enum hd_reason srv_commit_bound(const struct srv_job *job, hd_version base, uint
 	if (!srv_job_knows(job, base))
 		return HD_REASON_LOST_BASE;
 	if (job->spec.sync != HD_SYNC_NONE) {
-		/* A step that has ended takes no more, unless what is late counts; another life of the server may have begun
-		 * with that very model. */
+		/* A step that has ended takes no more updates, unless late ones count; another incarnation of the
+		 * server may have begun with that very model. */
 		return srv_federated_late(job, base) == UINT32_MAX ? HD_REASON_LATE :
 								     HD_REASON_NONE;
 	}
@@ -26,8 +26,8 @@ srv_commit_bounds(const struct srv_job *job, const struct srv_incoming *in, uint
 	return reason;
 }
 
-/* Within a synchronous step nobody is late: all were computed from the model that it steps from. Of those of a
- * federated job that were not it is in steps. */
+/* In a synchronous step no update is late: all were computed from the same model. A federated job may also take updates
+ * of earlier models: their delay is counted in steps. */
 uint32_t srv_commit_delay(const struct srv_part *part, uint64_t counter) {
 	return part->in->state == SRV_STEPPED ?
 		part->late :

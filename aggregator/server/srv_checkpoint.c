@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The core says what is to be written and keeps it unchanged; commits
- * go on meanwhile, on copies. */
+/* The core decides what is written and keeps it unchanged; commits continue meanwhile, on copies. */
 #include "srv_keep.h"
 #include "srv_peer.h"
 
@@ -19,11 +18,11 @@ bool srv_checkpoint_settled(const struct hd_server *server, const struct srv_job
 		|| job->replica;
 }
 
-/* --- what is held while one is written -------------------------------------------------------- */
+/* --- buffers held during a write -------------------------------------------------------------- */
 
 void srv_checkpoint_fini(struct hd_server *server, struct srv_job *job) {
 	free(job->checkpoint.rounds);
-	free(job->checkpoint.lives);
+	free(job->checkpoint.prior);
 	job->checkpoint = (struct hd_checkpoint){0};
 	srv_state_release(server, job, job->checkpoint_state);
 }
@@ -62,11 +61,11 @@ static int checkpoint_fill(struct hd_server *server, struct srv_job *job) {
 	checkpoint->model = job->model->data;
 	checkpoint->momentum = job->momentum->data;
 	checkpoint->spec = job->spec;
-	checkpoint->lives = calloc(job->life_count + 1, sizeof *checkpoint->lives);
-	if (!checkpoint->lives)
+	checkpoint->prior = calloc(job->prior_count + 1, sizeof *checkpoint->prior);
+	if (!checkpoint->prior)
 		return -ENOMEM;
-	checkpoint->life_count = job->life_count;
-	memcpy(checkpoint->lives, job->lives, job->life_count * sizeof *checkpoint->lives);
+	checkpoint->prior_count = job->prior_count;
+	memcpy(checkpoint->prior, job->prior, job->prior_count * sizeof *checkpoint->prior);
 	return checkpoint_rounds(job, checkpoint);
 }
 
@@ -84,7 +83,7 @@ static void checkpoint_event(struct srv_turn *turn, const struct srv_job *job, i
 	srv_job_event(turn, job, &event);
 }
 
-/* A full disk may stay full: fewer and fewer tries, and lines in logs. Not at the end: time is short. */
+/* A full disk may stay full: retries and log lines become rarer. Not while draining, when time is short. */
 static hd_ns checkpoint_pause(const struct hd_server *server, struct srv_job *job) {
 	hd_ns pause = HD_CHECKPOINT_RETRY_US * HD_US << job->checkpoint_failures;
 
@@ -93,8 +92,8 @@ static hd_ns checkpoint_pause(const struct hd_server *server, struct srv_job *jo
 	return server->draining ? HD_CHECKPOINT_RETRY_US * HD_US : pause;
 }
 
-/* The disk does not take the checkpoint that was to claim this life's incarnation. Nobody waits for it: an incarnation
- * farther away is drawn, which only a life that could not claim one either might draw again. */
+/* The checkpoint that was to claim this incarnation cannot be written. The job does not wait: it draws an incarnation
+ * further away, which only another one that could not be claimed might draw again. */
 static void checkpoint_unclaimed(struct srv_turn *turn, struct srv_job *job) {
 	uint16_t incarnation = hd_version_incarnation(job->version);
 	uint16_t room = (uint16_t)(UINT16_MAX - 1 - incarnation);
@@ -104,9 +103,9 @@ static void checkpoint_unclaimed(struct srv_turn *turn, struct srv_job *job) {
 		incarnation = (uint16_t
 		)(incarnation + 1 + hd_entropy_u64(&turn->server->entropy) % span);
 	}
-	/* What was restored is in a checkpoint, if not in one of this life's. */
+	/* The restored state is in a checkpoint, if of an earlier incarnation. */
 	job->saved = hd_version_make(
-		job->lives[job->life_count - 1].incarnation, job->lives[job->life_count - 1].last
+		job->prior[job->prior_count - 1].incarnation, job->prior[job->prior_count - 1].last
 	);
 	srv_durable_update(turn, job);
 	job->version = hd_version_make(incarnation, hd_version_counter(job->version));
@@ -138,7 +137,7 @@ void srv_checkpoint_consider(struct srv_turn *turn, struct srv_job *job, bool as
 	job->checkpoint_asked = job->checkpoint_asked || asked;
 	if (!checkpoint_possible(server) || job->checkpointing || job->retry.place != 0
 	    || job->apply.in || job->replica || job->phase == SRV_JOB_RETIRED)
-		return; /* looked at again when that has ended */
+		return; /* tried again when the write has ended */
 	due = job->checkpoint_asked ? job->saved != job->version :
 				      every != 0 && job->commits_since >= every;
 	job->checkpoint_asked = false;
@@ -150,7 +149,7 @@ void srv_checkpoint_consider(struct srv_turn *turn, struct srv_job *job, bool as
 		return;
 	}
 	checkpoint_event(turn, job, 0);
-	job->checkpointing = true; /* before the call: it may end within it */
+	job->checkpointing = true; /* before the call, which may end it */
 	job->commits_since = 0;
 	server->stats.checkpoints++;
 	rc = server->config.ops->checkpoint(server->config.owner, &job->checkpoint);
@@ -183,8 +182,8 @@ void hd_server_checkpoint_done(
 		job->restoring = false;
 		srv_job_joined(&turn, job);
 	}
-	/* Asked for while this one was written, or due by commits: there may be no further one, as workers wait for
-	 * those to be durable. */
+	/* Commits or a request that came during the write may need another checkpoint now; later there may be no
+	 * occasion, and workers wait for these versions to be durable. */
 	srv_checkpoint_consider(&turn, job, false);
-	server->freed = true; /* buffers; and the job's summary may be due */
+	server->freed = true; /* buffers are free, and the job's summary may be due */
 }

@@ -2,28 +2,28 @@
 /*
  * The commit rule. The queue has updates in the order of their positions; C is complete, o is not:
  *
- *     C1 C2 o3 C4 o5      C1, C2 are committed; C4 goes ahead of o3 only if o3 still meets its bound
- *                         when it comes right after: counter + 1 (C4) + k (before o3) + 1 - v(o3)
+ *   C1 C2 o3 C4 o5      C1, C2 are committed; C4 goes ahead of o3 only if o3 still meets its bound
+ *                       when it comes right after: counter + 1 (C4) + k (before o3) + 1 - v(o3)
  *
  * A sum of k counts as k: each of its parts has a version of its own, and the same bound.
  *
- * A position that shows no life for hold_us while a complete update waits behind it is given up.
+ * A position that makes no progress for hold_us while a complete update waits behind it is given up.
  */
 #include "hd_group.h"
 #include "srv_apply.h"
+#include "srv_assignment.h"
 #include "srv_keep.h"
 #include "srv_peer.h"
 #include "srv_pull.h"
 #include "srv_replica.h"
 #include "srv_step.h"
-#include "srv_told.h"
 #include "srv_update.h"
 
 #include <assert.h>
 
 /* --- committing ------------------------------------------------------------------------------- */
 
-/* `round` is how the part's ended. */
+/* `round` is the outcome of the part. */
 static void commit_log(
 	struct srv_turn *turn,
 	const struct srv_part *part,
@@ -57,7 +57,7 @@ static void commit_log(
 	srv_turn_event(turn, &event);
 }
 
-/* `more` are applied after it in the same step. */
+/* `more` further updates of the same step follow. */
 static void
 part_applied(struct srv_turn *turn, const struct srv_part *part, uint64_t counter, uint32_t more) {
 	const struct srv_incoming *in = part->in;
@@ -75,7 +75,7 @@ part_applied(struct srv_turn *turn, const struct srv_part *part, uint64_t counte
 	srv_commit_outcome(turn, job, part->member, &round);
 }
 
-/* The whole update is in the buffers: from here on it is the model. The version is that of its last part. */
+/* The whole update is in the buffers: makes it the model. The version is that of its last part. */
 static void apply_end(struct srv_turn *turn, struct srv_job *job) {
 	struct hd_server *server = turn->server;
 	struct srv_incoming *in = job->apply.in;
@@ -110,8 +110,8 @@ static void apply_end(struct srv_turn *turn, struct srv_job *job) {
 	srv_step_end(job);
 }
 
-/* True when every incomplete update before `candidate` may still come right after it. Those that
- * could not be applied even if they came next have nothing to lose. */
+/* True when every incomplete update before `candidate` may still come right after it. Updates that would be late even
+ * if they came next do not count. */
 static bool commit_may_overtake(const struct srv_job *job, const struct srv_incoming *candidate) {
 	const struct srv_incoming *in;
 	uint64_t before = candidate->part_count; /* versions */
@@ -128,7 +128,7 @@ static bool commit_may_overtake(const struct srv_job *job, const struct srv_inco
 	return true;
 }
 
-/* The first complete update, when the rule lets it go. */
+/* The first complete update, if the rule allows it. */
 static struct srv_incoming *commit_next(const struct srv_job *job) {
 	struct srv_incoming *in;
 
@@ -140,7 +140,7 @@ static struct srv_incoming *commit_next(const struct srv_job *job) {
 	return in;
 }
 
-/* Updates that can no longer meet their bound are told at once: their senders may stop. */
+/* Drops updates that can no longer meet their bound at once, so that their senders can stop. */
 static void commit_drop_late(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_incoming *in = TAILQ_FIRST(&job->open), *next;
 
@@ -156,7 +156,7 @@ static void commit_drop_late(struct srv_turn *turn, struct srv_job *job) {
 
 /* --- hold ------------------------------------------------------------------------------------- */
 
-/* The update that is held up, and where the positions end that may hold it up: at a step's none goes first. */
+/* The complete update that waits. *end: where the positions that hold it up end; NULL: for a step, all of them do. */
 static const struct srv_incoming *
 commit_waits(const struct srv_job *job, const struct srv_incoming **end) {
 	const struct srv_incoming *waits;
@@ -171,7 +171,7 @@ commit_waits(const struct srv_job *job, const struct srv_incoming **end) {
 	return waits;
 }
 
-/* Gives up the silent positions that a complete update waits for. Returns when to look again. */
+/* Gives up silent positions that a complete update waits for. Returns when to look again. */
 static hd_ns commit_hold(struct srv_turn *turn, struct srv_job *job, bool *voided) {
 	hd_ns hold = (hd_ns)turn->server->config.hold_us * HD_US;
 	const struct srv_incoming *end, *waits = commit_waits(job, &end);
@@ -187,7 +187,7 @@ static hd_ns commit_hold(struct srv_turn *turn, struct srv_job *job, bool *voide
 		if (srv_incoming_is_whole(in))
 			continue;
 		if (in->predecessor) {
-			/* Its turn has not come: its predecessor is watched instead. */
+			/* It waits for its predecessor, which is watched instead. */
 			until = hd_ns_add(turn->now, hold);
 		}
 		if (until <= turn->now) {
@@ -200,7 +200,7 @@ static hd_ns commit_hold(struct srv_turn *turn, struct srv_job *job, bool *voide
 	return again;
 }
 
-/* Updates that are held whole but must wait: the network they took is free, and the controller told. */
+/* Reports complete updates that must wait: their network reservations are free again. */
 static void commit_report_waiting(struct srv_turn *turn, const struct srv_incoming_list *list) {
 	struct srv_incoming *in;
 
@@ -219,7 +219,7 @@ static void commit_report_pending(struct srv_turn *turn, const struct srv_job *j
 	commit_report_waiting(turn, &job->step.members);
 }
 
-/* Commits what the rule lets go. False: the call's budget was used up before that. */
+/* Commits what the rule allows. False: the call's budget was used up before. */
 static bool commit_all(struct srv_turn *turn, struct srv_job *job) {
 	struct hd_server *server = turn->server;
 	struct srv_incoming *in;
@@ -247,18 +247,18 @@ static bool commit_all(struct srv_turn *turn, struct srv_job *job) {
 		srv_checkpoint_consider(turn, job, false);
 		rep_ops.consider(turn, job);
 		if (!TAILQ_EMPTY(&server->starved_pulls))
-			srv_pull_feed(turn); /* who waited for a whole version gets this one */
+			srv_pull_feed(turn); /* pulls that waited for a whole version */
 	}
 	return true;
 }
 
-/* The replica was promoted: the job is this node's from here on. */
+/* The replica was promoted: this node is the job's server from here on. */
 static void commit_serves(struct srv_turn *turn, struct srv_job *job) {
 	assert(!job->replica);
-	srv_job_idle(turn, job); /* until somebody has joined */
+	srv_job_idle(turn, job); /* until a worker joins */
 	srv_announce(turn, job);
 	srv_job_joined(turn, job);
-	srv_told_ask_joins(turn->server, job->id); /* who said JOIN before there was a replica */
+	srv_assignment_ask_joins(turn->server, job->id); /* early workers join again */
 	srv_checkpoint_consider(turn, job, true);
 }
 
@@ -284,7 +284,7 @@ void srv_commit_run(struct srv_turn *turn, struct srv_job *job) {
 			again = commit_hold(turn, job, &voided);
 	}
 	commit_report_pending(turn, job);
-	rep_ops.consider(turn, job); /* whether a commit is held */
+	rep_ops.consider(turn, job); /* a commit may be held for the replica */
 	again = hd_ns_min(again, srv_step_watch(turn, job));
 	again = hd_ns_min(again, srv_federated_deadline(job));
 	hd_timer_set(&turn->server->timers, &job->hold, again);

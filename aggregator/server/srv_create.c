@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs begin: restored from a checkpoint, made anew, or empty for what another node's server sends. */
+/* Creating jobs: restored from a checkpoint, from the description, or empty for a state from another node's server. */
+#include "srv_assignment.h"
 #include "srv_create.h"
 #include "srv_end.h"
 #include "srv_keep.h"
 #include "srv_peer.h"
-#include "srv_told.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Model, momentum, one update in flight and one snapshot; a checkpoint holds a copy of the momentum
- * besides the snapshot. With these a job always goes on, if slowly. */
+/* Model, momentum, one update in flight and one snapshot; a checkpoint holds a copy of the momentum besides the
+ * snapshot. These suffice for a job to make progress, if slowly. */
 #define BUFFERS_NEEDED 4
 #define BUFFERS_CHECKPOINT 1
-#define BUFFERS_REPLICA 6 /* model, momentum, both once more on their way, two copies */
+#define BUFFERS_REPLICA 6 /* model, momentum, both once more in transfer, two copies */
 #define BUFFERS_SYNC 1 /* the sum of a synchronous step */
 /* First incarnations are drawn below this, so that each restart can count up from there. */
 #define FIRST_INCARNATION_MAX 0x7fff
@@ -43,13 +43,15 @@ static void job_restore_rounds(struct srv_job *job, const struct hd_checkpoint *
 	}
 }
 
-/* Takes the state of a former life over; this one is the next incarnation after it. */
+/* Takes over the state of an earlier incarnation; this one is the next. */
 static int job_restore(struct srv_job *job, const struct hd_checkpoint *from, char *text) {
 	uint16_t incarnation = hd_version_incarnation(from->version);
 	uint16_t newest
 		= incarnation > from->newest_incarnation ? incarnation : from->newest_incarnation;
 	uint64_t counter = hd_version_counter(from->version);
-	uint32_t skip = from->life_count >= HD_LIVES_MAX ? from->life_count - HD_LIVES_MAX + 1 : 0;
+	uint32_t skip = from->prior_count >= HD_INCARNATIONS_MAX ?
+		from->prior_count - HD_INCARNATIONS_MAX + 1 :
+		0;
 	char difference[HD_TEXT_BYTES_MAX / 2];
 
 	if (!hd_jobspec_equal(&job->spec, &from->spec, difference, sizeof difference)) {
@@ -75,9 +77,9 @@ static int job_restore(struct srv_job *job, const struct hd_checkpoint *from, ch
 	}
 	memcpy(job->model->data, from->model, job->bytes);
 	memcpy(job->momentum->data, from->momentum, job->bytes);
-	for (uint32_t i = skip; i < from->life_count; i++)
-		job->lives[job->life_count++] = from->lives[i];
-	job->lives[job->life_count++] = (struct hd_life){incarnation, counter};
+	for (uint32_t i = skip; i < from->prior_count; i++)
+		job->prior[job->prior_count++] = from->prior[i];
+	job->prior[job->prior_count++] = (struct hd_incarnation){incarnation, counter};
 	job->version = hd_version_make((uint16_t)(newest + 1), counter);
 	job_restore_rounds(job, from);
 	return 0;
@@ -87,7 +89,7 @@ static void checkpoint_free(struct hd_checkpoint *checkpoint) {
 	free(checkpoint->model);
 	free(checkpoint->momentum);
 	free(checkpoint->rounds);
-	free(checkpoint->lives);
+	free(checkpoint->prior);
 	hd_jobspec_fini(&checkpoint->spec);
 }
 
@@ -116,7 +118,7 @@ static int job_fill(struct srv_turn *turn, struct srv_job *job, char *text) {
 	}
 	hd_jobspec_initialize(&job->spec, job->model->data);
 	memset(job->momentum->data, 0, job->bytes);
-	/* Drawn, not 1: a life that left no checkpoint may have given out versions too. */
+	/* Random, not 1: an incarnation that left no checkpoint may have given out versions too. */
 	job->version = hd_version_make(
 		(uint16_t)(1 + hd_entropy_u64(&server->entropy) % FIRST_INCARNATION_MAX), 0
 	);
@@ -134,7 +136,7 @@ static int job_admit(struct srv_turn *turn, struct srv_job *job, char *text) {
 	do {
 		if (srv_memory_guarantee(server, job, needed) == 0)
 			return 0;
-	} while (srv_job_give_way(turn, job));
+	} while (srv_job_make_room(turn, job));
 	(void)snprintf(
 		text,
 		HD_TEXT_BYTES_MAX,
@@ -157,7 +159,7 @@ struct srv_job *srv_job_create(struct srv_turn *turn, struct hd_jobspec *spec, c
 	struct hd_server *server = turn->server;
 	struct srv_job *job;
 
-	if (server->job_count >= HD_JOBS_MAX && !srv_job_give_way(turn, NULL)) {
+	if (server->job_count >= HD_JOBS_MAX && !srv_job_make_room(turn, NULL)) {
 		(void)snprintf(
 			text,
 			HD_TEXT_BYTES_MAX,
@@ -174,9 +176,9 @@ struct srv_job *srv_job_create(struct srv_turn *turn, struct hd_jobspec *spec, c
 		(void)snprintf(text, HD_TEXT_BYTES_MAX, "memory: none left for the job's tables");
 		return NULL;
 	}
-	job->generation = srv_told_generation(server, job->id);
+	job->generation = srv_assignment_generation(server, job->id);
 	job->asking = !hd_addr_is_none(server->config.controller);
-	srv_job_idle(turn, job); /* until somebody has joined */
+	srv_job_idle(turn, job); /* until a worker joins */
 	if (job_admit(turn, job, text) < 0 || job_fill(turn, job, text) < 0) {
 		srv_job_destroy(server, job);
 		return NULL;
@@ -191,7 +193,7 @@ struct srv_job *srv_job_create(struct srv_turn *turn, struct hd_jobspec *spec, c
 
 struct srv_job *srv_job_create_replica(struct srv_turn *turn, struct hd_jobspec *spec, char *text) {
 	struct hd_server *server = turn->server;
-	bool room = server->job_count < HD_JOBS_MAX || srv_job_give_way(turn, NULL);
+	bool room = server->job_count < HD_JOBS_MAX || srv_job_make_room(turn, NULL);
 	struct srv_job *job = room ? srv_job_allocate(server, spec) : NULL;
 	uint32_t needed;
 
@@ -201,7 +203,7 @@ struct srv_job *srv_job_create_replica(struct srv_turn *turn, struct hd_jobspec 
 	}
 	needed = BUFFERS_REPLICA + (job->spec.sync != HD_SYNC_NONE ? BUFFERS_SYNC : 0);
 	while (srv_memory_guarantee(server, job, needed) < 0) {
-		if (srv_job_give_way(turn, job))
+		if (srv_job_make_room(turn, job))
 			continue;
 		(void)snprintf(
 			text,

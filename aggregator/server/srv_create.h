@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs: their tables, srv_job.c; how they begin, srv_create.c. */
+/* Jobs: tables (srv_job.c) and creation (srv_create.c). */
 #ifndef SRV_CREATE_H
 #define SRV_CREATE_H
 
 #include "srv_job.h"
 
-/* The bare job, in the list; takes *spec over only on success. NULL: no memory. */
+/* The job without contents, in the list; takes *spec over only on success. NULL: no memory. */
 struct srv_job *srv_job_allocate(struct hd_server *server, struct hd_jobspec *spec);
 void srv_job_destroy(struct hd_server *server, struct srv_job *job);
 /* From a checkpoint if there is one, else from the description's seed; takes *spec over only on success. NULL: text

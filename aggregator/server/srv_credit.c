@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Updates that come without having been asked for: the controller granted them in advance.
+ * Updates that the controller granted in advance: they arrive without a request.
  *
  *   CREDIT --> unspent --(first chunk: type, bytes, base)--> queued at its position, as any other
- *                 \--(nobody came in time, VOID, another epoch)--> its worker is told: VOID
+ *                 \--(unspent too long, VOID, another epoch)--> VOID to its worker
  *
- * The worker stops spending it before we give it up, so that its chunks hardly ever come too late; when
- * they do, it hears VOID and asks.
+ * The worker stops using a credit before we drop it, so that its chunks hardly ever come too late. If they do, it gets
+ * VOID and sends a REQUEST.
  */
 #include "srv_credit.h"
 #include "srv_keep.h"
@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <math.h>
 
-#define CREDIT_GRACE 4 /* we keep it for a quarter longer than its worker does */
+#define CREDIT_GRACE 4 /* we keep it a quarter longer than its worker does */
 
 /* --- offered ---------------------------------------------------------------------------------- */
 
@@ -46,10 +46,10 @@ void srv_credit_offer(struct srv_turn *turn, const struct hd_msg_credit *credit)
 	enum hd_reason reason = credit_check(turn, credit, job);
 	struct srv_member *member = job ? srv_job_member(job, credit->worker) : NULL;
 	struct srv_incoming *in = NULL;
-	hd_ns life = credit->expires_us * HD_US;
+	hd_ns lifetime = credit->expires_us * HD_US;
 
 	if (srv_handle_find(server, credit->token))
-		return; /* told already */
+		return; /* a repeated CREDIT */
 	if (reason == HD_REASON_NONE) {
 		in = srv_incoming_create(turn, job, credit->token, 1);
 		reason = !in ? HD_REASON_NO_MEMORY : HD_REASON_NONE;
@@ -77,12 +77,12 @@ void srv_credit_offer(struct srv_turn *turn, const struct hd_msg_credit *credit)
 		}
 	);
 	job->position = credit->position > job->position ? credit->position : job->position;
-	hd_timer_set(&server->timers, &in->timer, turn->now + life + life / CREDIT_GRACE);
+	hd_timer_set(&server->timers, &in->timer, turn->now + lifetime + lifetime / CREDIT_GRACE);
 }
 
 /* --- spent ------------------------------------------------------------------------------------ */
 
-/* What the first chunk says of the whole, and each later one must say too. */
+/* The first chunk sets the properties of the whole update; each later one must agree. */
 bool srv_credit_takes(struct srv_incoming *in, const struct hd_chunk_header *header) {
 	struct srv_part *part = &in->parts[0];
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a job cannot lose any more: in a checkpoint, or on its replica. */
+/* Which versions of a job are durable: in a checkpoint, or on its replica. */
 #include "srv_job.h"
 
-/* A job that was begun while its controller could not be heard may be another node's: then all that is done here is
- * lost, checkpoints too. So is what is still being written when it has become another one's. */
+/* A job that was begun while the controller was unreachable may have another server: then everything done here is lost,
+ * checkpoints too. So is a checkpoint that is still being written when the job moved. */
 static bool job_is_ours(const struct hd_server *server, const struct srv_job *job) {
 	return job->phase != SRV_JOB_RETIRED
 		&& (job->confirmed || hd_addr_is_none(server->config.controller));

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Jobs that nobody is in, and how they end here.
+ * Jobs without workers, and how they end here.
  *
- *   idle --(END of the controller; nobody came for job_idle_us)--> ending --(last checkpoint is written)--> gone
- *   idle --(a new job needs its place or its memory, and nothing is lost that is kept)--> gone
- *   ending --(SERVE: somebody came meanwhile)--> goes on
+ *   idle --(END of the controller; no worker came for job_idle_us)--> ending --(last checkpoint is written)--> gone
+ *   idle --(a new job needs its place or its memory, and no durable state is lost)--> gone
+ *   ending --(SERVE: a worker came meanwhile)--> goes on
  *
- * The controller hears of the end by LEAVE, with reason none if a checkpoint stays.
+ * LEAVE reports the end to the controller, with reason none if a checkpoint remains.
  */
+#include "srv_assignment.h"
 #include "srv_create.h"
 #include "srv_end.h"
 #include "srv_keep.h"
 #include "srv_peer.h"
 #include "srv_replica.h"
-#include "srv_told.h"
 
 static bool server_keeps(const struct hd_server *server) {
 	return server->config.ops && server->config.ops->checkpoint;
 }
 
-static void say_leave(struct srv_turn *turn, uint32_t job) {
+static void send_leave(struct srv_turn *turn, uint32_t job) {
 	struct hd_message message = {.kind = HD_MSG_LEAVE};
 
 	message.leave.job = job;
@@ -29,7 +29,7 @@ static void say_leave(struct srv_turn *turn, uint32_t job) {
 		srv_controller_send(turn, &message);
 }
 
-/* Its memory is free, and the controller told. */
+/* Frees it and tells the controller. */
 static void job_gone(struct srv_turn *turn, struct srv_job *job) {
 	struct hd_server *server = turn->server;
 	uint32_t id = job->id;
@@ -39,17 +39,17 @@ static void job_gone(struct srv_turn *turn, struct srv_job *job) {
 	srv_job_destroy(server, job);
 	server->stats.ended++;
 	server->freed = true;
-	say_leave(turn, id);
-	srv_told_forget(server, id);
-	if (srv_told_may_begin(server, id))
-		srv_told_ask_joins(server, id); /* who came while it was ending */
+	send_leave(turn, id);
+	srv_assignment_forget(server, id);
+	if (srv_assignment_may_begin(server, id))
+		srv_assignment_ask_joins(server, id); /* workers that came while it was ending */
 }
 
 void srv_job_end(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_peer *peer;
 
 	srv_job_enter_phase(job, SRV_JOB_ENDING);
-	job->dirty = true; /* what is held whole is still committed */
+	job->dirty = true; /* complete updates are still committed */
 	turn->server->retiring = true;
 	rep_ops.leave(turn, job);
 	TAILQ_FOREACH (peer, &turn->server->peers, link) {
@@ -64,8 +64,8 @@ void srv_job_end(struct srv_turn *turn, struct srv_job *job) {
 void srv_job_goes_on(struct srv_turn *turn, struct srv_job *job) {
 	if (job->phase == SRV_JOB_ENDING) {
 		srv_job_enter_phase(job, SRV_JOB_OPEN);
-		srv_job_idle(turn, job); /* until somebody has joined */
-		srv_told_ask_joins(turn->server, job->id);
+		srv_job_idle(turn, job); /* until a worker joins */
+		srv_assignment_ask_joins(turn->server, job->id);
 	}
 	srv_job_confirm(turn, job);
 	if (job->unlisted) {
@@ -78,12 +78,12 @@ void srv_job_end_order(struct srv_turn *turn, uint32_t id, bool evict) {
 	struct srv_job *job = srv_job_find(turn->server, id);
 
 	if (!evict && job && !job->replica && !srv_job_empty(job, &turn->server->peers)) {
-		job->unlisted = true; /* workers that do not reach the controller go on */
+		job->unlisted = true; /* workers that cannot reach the controller continue */
 		return;
 	}
-	srv_told_forget(turn->server, id);
+	srv_assignment_forget(turn->server, id);
 	if (!job)
-		say_leave(turn, id);
+		send_leave(turn, id);
 	else if (job->replica)
 		srv_job_retire(turn, job);
 	else if (job->phase == SRV_JOB_OPEN)
@@ -95,16 +95,16 @@ void srv_job_idle_check(struct srv_turn *turn, struct srv_job *job) {
 
 	if (job->replica || job->phase != SRV_JOB_OPEN || turn->server->draining
 	    || !srv_job_empty(job, &turn->server->peers))
-		return; /* whoever leaves sets the timer again */
+		return; /* set again by the next worker that leaves */
 	if (turn->now < at)
 		hd_timer_set(&turn->server->timers, &job->idle, at);
 	else
 		srv_job_end(turn, job);
 }
 
-/* Nobody is here, and nothing is under way. What is to be kept is in a checkpoint; without checkpoints it is not kept
- * for longer than workers that were lost may take to come back. */
-static bool job_may_give_way(const struct srv_turn *turn, const struct srv_job *job) {
+/* No worker is here and nothing is pending. The state is in a checkpoint; or, without checkpoints, it was kept for as
+ * long as lost workers may need to come back. */
+static bool job_may_be_removed(const struct srv_turn *turn, const struct srv_job *job) {
 	const struct hd_server *server = turn->server;
 
 	if (job->replica || job->phase != SRV_JOB_OPEN || job->checkpointing || job->restoring
@@ -117,12 +117,12 @@ static bool job_may_give_way(const struct srv_turn *turn, const struct srv_job *
 	return job->left || turn->now >= hd_ns_add(job->idle_since, HD_JOB_AWAY_US * HD_US);
 }
 
-bool srv_job_give_way(struct srv_turn *turn, const struct srv_job *keep) {
+bool srv_job_make_room(struct srv_turn *turn, const struct srv_job *keep) {
 	struct srv_job *job, *found = NULL;
 
 	TAILQ_FOREACH (job, &turn->server->jobs, link)
 		if (job != keep && (!found || job->idle_since < found->idle_since)
-		    && job_may_give_way(turn, job))
+		    && job_may_be_removed(turn, job))
 			found = job;
 	if (!found)
 		return false;
@@ -140,8 +140,8 @@ static void job_retired(struct hd_server *server, struct srv_job *job) {
 	server->stats.retired++;
 	srv_job_destroy(server, job);
 	server->freed = true;
-	if (srv_told_may_begin(server, id))
-		srv_told_ask_joins(server, id); /* this node is to be its server again */
+	if (srv_assignment_may_begin(server, id))
+		srv_assignment_ask_joins(server, id); /* this node is its server again */
 }
 
 void srv_forget(struct srv_turn *turn) {
@@ -164,13 +164,13 @@ void srv_forget(struct srv_turn *turn) {
 
 /* --- another node's --------------------------------------------------------------------------- */
 
-/* Another node is its server. What workers have here is worth nothing any more: their sessions end. */
+/* Another node is the job's server: the workers' sessions end. */
 void srv_job_retire(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_peer *peer;
 
 	rep_ops.leave(turn, job);
-	/* Who joins all the same must not begin it from an old checkpoint. */
-	srv_told_set(turn->server, job->id, false, job->generation);
+	/* A worker that joins nevertheless must not start it from an old checkpoint. */
+	srv_assignment_set(turn->server, job->id, false, job->generation);
 	srv_job_enter_phase(job, SRV_JOB_RETIRED);
 	turn->server->retiring = true;
 	TAILQ_FOREACH (peer, &turn->server->peers, link) {
@@ -192,7 +192,7 @@ void srv_summary_consider(struct srv_turn *turn, struct srv_job *job) {
 		return;
 	}
 	if (!TAILQ_EMPTY(&job->open))
-		return; /* held whole: it is still committed */
+		return; /* complete: it is still committed */
 	if (job->saved != job->version)
 		srv_checkpoint_consider(turn, job, true);
 	if (!job->checkpointing)

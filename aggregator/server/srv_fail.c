@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Updates and rounds that end without being applied. A sum fails whole: rounds that cannot be applied any more end, the
- * others are withdrawn, and their workers ask again.
+ * Updates and rounds that end without being applied. A sum fails as a whole: rounds that cannot be applied any more
+ * end; the others are withdrawn, and their workers ask again.
  */
 #include "hd_group.h"
 #include "srv_incoming.h"
@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-/* Reasons that end a transfer, not the round: its worker may ask for that round again. */
+/* Reasons that end a transfer but not its round: the worker may ask for the round again. */
 static bool reason_is_transient(enum hd_reason reason) {
 	return reason == HD_REASON_LEASE || reason == HD_REASON_CLOSED || reason == HD_REASON_EPOCH
 		|| reason == HD_REASON_NO_MEMORY || reason == HD_REASON_TIMEOUT
@@ -52,7 +52,7 @@ void srv_round_fail(
 	srv_commit_outcome(turn, job, member, round);
 }
 
-/* Decided on the update itself, at or before its commit; the rest is a position given up. */
+/* Decided on the update itself, at or before its commit; the other reasons give up a position. */
 static bool reason_is_decision(enum hd_reason reason) {
 	return reason == HD_REASON_LATE || reason == HD_REASON_LOST_BASE
 		|| reason == HD_REASON_NOT_FINITE;
@@ -70,8 +70,8 @@ incoming_tell(struct srv_turn *turn, const struct srv_incoming *in, enum hd_reas
 	srv_turn_event(turn, &event);
 }
 
-/* How a part of a failed transfer ends. A sum fails whole, but its parts are not all to blame: whose worker may
- * ask again gets a reason that says so. */
+/* The reason for one part of a failed transfer. A sum fails because of some of its parts; the workers of the others get
+ * a reason by which they may ask again. */
 static enum hd_reason
 part_reason(const struct srv_part *part, enum hd_reason reason, const struct srv_part *cause) {
 	enum hd_reason own;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rounds of federated jobs: who is drawn, how long they have, mu.
+ * Rounds of federated jobs: drawing workers, deadlines, mu.
  *
- * Who is drawn depends on the job's seed, the round's number and who is here, and on nothing else: those here in the
- * order of their ranks are permuted (hd_split.h, seed + 1000003 round), the first K of that are drawn. When those
- * that are left cannot make up the least number of updates, more are drawn from the others; when there are none, the
- * round waits for somebody to join, and those that are here are told once nobody has for the job's wait_ms.
+ * The draw depends only on the job's seed, the round's number and the workers that are here: these are permuted in the
+ * order of their ranks (hd_split.h, seed + 1000003 round), and the first K are drawn. When the drawn workers that
+ * remain cannot make up the least number of updates, more are drawn from the others. When there are none, the round
+ * waits for a worker to join; after the job's wait_ms without one the waiting workers are told.
  */
 #include "hd_split.h"
 #include "srv_incoming.h"
@@ -15,8 +15,8 @@
 #include <string.h>
 
 #define ROUND_STEP UINT64_C(1000003)
-#define DRAW_STEP UINT64_C(7919) /* of a further draw for a round */
-/* Adaptive mu (FedProx, arXiv 1812.06127, 5.3.2): up when the loss rose, down after so many falls in a row. */
+#define DRAW_STEP UINT64_C(7919) /* for each further draw of a round */
+/* Adaptive mu (FedProx, arXiv 1812.06127, 5.3.2): up when the loss rose, down after this many falls in a row. */
 #define MU_STEP 0.1F
 #define MU_FALLS 5
 
@@ -41,7 +41,7 @@ static bool is_drawn(const struct srv_job *job, const struct srv_member *member)
 	return job->federated.open && member->draw.round == job->federated.round;
 }
 
-/* Its update is to come. Who has said what it did and then that it is done has sent one. */
+/* Whether its update is still expected. A worker that reported its work and then that it is done has sent one. */
 static bool is_awaited(const struct srv_job *job, const struct srv_member *member) {
 	const struct srv_member_draw *draw = &member->draw;
 
@@ -51,9 +51,9 @@ static bool is_awaited(const struct srv_job *job, const struct srv_member *membe
 
 struct round_present {
 	uint32_t here; /* that can be drawn */
-	uint32_t awaited; /* drawn for this round, and still to push */
-	uint32_t quit; /* drawn for it, and gave nothing */
-	uint32_t spare; /* not drawn for it, and without an update in its step */
+	uint32_t awaited; /* drawn for this round, and yet to push */
+	uint32_t quit; /* drawn for it, and gave up */
+	uint32_t spare; /* not drawn for it, without an update in its step */
 };
 
 static struct round_present
@@ -82,13 +82,13 @@ uint32_t srv_federated_needs(const struct hd_server *server, const struct srv_jo
 	uint32_t most
 		= job->step.count - job->step.late + (job->federated.closed ? 0 : present.awaited);
 
-	/* When nobody pushes on, what is there is the step. */
+	/* When no worker pushes any more, the updates that are here are the step. */
 	if (present.here == 0 && present.awaited == 0 && job->step.count > 0)
 		return job->step.count;
 	return job->step.late + (most > least ? most : least);
 }
 
-/* When those that wait are told that nobody has come. */
+/* When the waiting workers are told that no other has come. */
 static hd_ns rounds_gives_up(const struct srv_job *job) {
 	uint32_t wait_ms = job->spec.federated.wait_ms;
 
@@ -106,7 +106,7 @@ hd_ns srv_federated_deadline(const struct srv_job *job) {
 
 /* --- late updates ----------------------------------------------------------------------------- */
 
-/* Of the model under way, made if it is the first; NULL: nothing late counts. */
+/* The record of the current model, created if there is none; NULL: late updates do not count. */
 static struct srv_federated_past *rounds_past(struct srv_job *job) {
 	struct srv_federated *rounds = &job->federated;
 
@@ -125,7 +125,7 @@ static void rounds_given(struct srv_job *job, uint16_t rank) {
 	}
 }
 
-/* Where this base was drawn for; NULL: it is too old, or nobody was. */
+/* The record of this base; NULL: it is too old, or no worker was drawn for it. */
 static struct srv_federated_past *rounds_find(const struct srv_job *job, hd_version base) {
 	const struct srv_federated *rounds = &job->federated;
 
@@ -158,7 +158,7 @@ void srv_federated_fini(struct srv_job *job) {
 
 /* --- drawing ---------------------------------------------------------------------------------- */
 
-/* Up to `count` more of those here that were not drawn for this round. Returns how many. */
+/* Draws up to `count` more of the workers that were not drawn for this round. Returns how many. */
 static uint32_t rounds_draw(struct srv_job *job, uint32_t count) {
 	const struct hd_federated *f = &job->spec.federated;
 	struct srv_federated *rounds = &job->federated;
@@ -184,7 +184,7 @@ static uint32_t rounds_draw(struct srv_job *job, uint32_t count) {
 	return rounds->drawn - before;
 }
 
-/* In whose place others are drawn is not waited for, and its update would be one too many: it is late. */
+/* Drawn workers that were replaced are not waited for: their updates would be surplus, and are late. */
 static void rounds_forgo(struct srv_job *job) {
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
 		struct srv_member *member = job->members[i];
@@ -195,7 +195,7 @@ static void rounds_forgo(struct srv_job *job) {
 	}
 }
 
-static void rounds_say(struct srv_turn *turn, const struct srv_job *job, struct srv_peer *peer) {
+static void rounds_send(struct srv_turn *turn, const struct srv_job *job, struct srv_peer *peer) {
 	const struct srv_federated *rounds = &job->federated;
 	struct hd_message message = {.kind = HD_MSG_ROUND};
 	hd_ns left = rounds->deadline > turn->now ? rounds->deadline - turn->now : HD_MS;
@@ -212,22 +212,22 @@ static void rounds_say(struct srv_turn *turn, const struct srv_job *job, struct 
 		.left_ms
 		= rounds->deadline != HD_NEVER ? (uint32_t)((left + HD_MS - 1) / HD_MS) : 0,
 	};
-	peer->round_told = rounds->round;
+	peer->round_sent = rounds->round;
 	srv_peer_send(turn, peer, &message);
 }
 
-/* Whoever is drawn and was not told, by this session. */
+/* Tells the drawn workers that were not told in this session. */
 static void rounds_tell(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_peer *peer;
 
 	TAILQ_FOREACH (peer, &turn->server->peers, link)
 		if (peer->job == job && takes_part(peer->member) && is_drawn(job, peer->member)
-		    && peer->round_told != job->federated.round && !peer->member->draw.gave_up
+		    && peer->round_sent != job->federated.round && !peer->member->draw.gave_up
 		    && !srv_member_stepped(peer->member))
-			rounds_say(turn, job, peer);
+			rounds_send(turn, job, peer);
 }
 
-/* The next round, from this version on, without anybody drawn. */
+/* Opens the next round, from this version on, with no worker drawn yet. */
 static void rounds_open(const struct srv_turn *turn, struct srv_job *job, hd_version version) {
 	struct srv_federated *rounds = &job->federated;
 
@@ -245,8 +245,8 @@ static void rounds_open(const struct srv_turn *turn, struct srv_job *job, hd_ver
 	};
 }
 
-/* A life that begins with a checkpoint goes on with numbers that no former one had: a round makes at least one
- * version. */
+/* After a restore, round numbers continue from the version's counter: a round makes at least one version, so no earlier
+ * incarnation used these numbers. */
 static void rounds_begin(struct srv_turn *turn, struct srv_job *job) {
 	const struct hd_federated *f = &job->spec.federated;
 	struct srv_federated *rounds = &job->federated;
@@ -260,11 +260,11 @@ static void rounds_begin(struct srv_turn *turn, struct srv_job *job) {
 	rounds->deadline = f->deadline_ms > 0 ?
 		hd_ns_add(turn->now, (hd_ns)f->deadline_ms * HD_MS) :
 		HD_NEVER;
-	came = job->step.count - job->step.late; /* in a round that ended without a step */
+	came = job->step.count - job->step.late; /* of a round that ended without a step */
 	(void)rounds_draw(job, f->clients > came ? f->clients - came : 0);
 }
 
-/* It is over, with a step or without one. */
+/* The round is over, with a step or without one. */
 static void rounds_close(const struct srv_turn *turn, struct srv_federated *rounds) {
 	struct srv_federated_record *record = rounds_record(rounds);
 
@@ -274,17 +274,17 @@ static void rounds_close(const struct srv_turn *turn, struct srv_federated *roun
 	record->loss = record->has_loss ? rounds->loss_sum / rounds->loss_weight : 0;
 }
 
-/* Clients without which no round begins: the first one of all waits for so many as the job begins with. */
+/* Clients needed for a round to begin: the first round waits for the number that the job begins with. */
 static uint32_t rounds_begins_with(const struct srv_job *job) {
 	const struct hd_federated *f = &job->spec.federated;
-	bool first = job->federated.round == 0 && job->life_count == 0;
+	bool first = job->federated.round == 0 && job->prior_count == 0;
 
 	return first && f->available > f->clients_least ? f->available : f->clients_least;
 }
 
-/* --- too few ---------------------------------------------------------------------------------- */
+/* --- missing clients -------------------------------------------------------------------------- */
 
-/* Members that have no session, and did not leave. */
+/* Members without a session that did not leave. */
 static uint32_t rounds_gone(const struct srv_job *job) {
 	uint32_t gone = 0;
 
@@ -297,7 +297,7 @@ static uint32_t rounds_gone(const struct srv_job *job) {
 	return gone;
 }
 
-static void rounds_say_lack(struct srv_turn *turn, struct srv_job *job) {
+static void rounds_send_lack(struct srv_turn *turn, struct srv_job *job) {
 	const struct srv_federated *rounds = &job->federated;
 	struct hd_message message = {.kind = HD_MSG_LACK};
 	struct srv_peer *peer;
@@ -315,8 +315,8 @@ static void rounds_say_lack(struct srv_turn *turn, struct srv_job *job) {
 			srv_peer_send(turn, peer, &message);
 }
 
-/* So many are here, or are in the step, of so many that a round needs. What it has is kept: it counts once another
- * client makes the round whole, or when all have left. */
+/* Notes how many are here or in the step, and how many the round needs. Its updates are kept: they count once another
+ * client makes the round complete, or when all have left. */
 static void
 rounds_count(struct srv_turn *turn, struct srv_job *job, uint32_t here, uint32_t needed) {
 	struct srv_federated_lack *lack = &job->federated.lack;
@@ -330,15 +330,15 @@ rounds_count(struct srv_turn *turn, struct srv_job *job, uint32_t here, uint32_t
 	lack->here = here;
 	lack->needed = needed;
 	if (turn->now >= rounds_gives_up(job)) {
-		rounds_say_lack(turn, job);
+		rounds_send_lack(turn, job);
 		lack->since = turn->now;
-		lack->told = true;
+		lack->reported = true;
 		job->federated.lacked++;
 	}
 }
 
-/* Nobody gives anything, or so few of all that are here that there is no step: they are asked anew. What did come
- * stays, as the model is still the one that it was computed from. */
+/* The drawn workers give no update, or too few of all that are here for a step: the round starts again. Updates that
+ * came are kept, as the model that they were computed from is still the current one. */
 static bool rounds_stuck(const struct srv_job *job, const struct round_present *present) {
 	uint32_t came = job->step.count - job->step.late;
 	uint32_t least = job->spec.federated.clients_least;
@@ -382,9 +382,9 @@ void srv_federated_look(struct srv_turn *turn, struct srv_job *job) {
 	rounds_tell(turn, job);
 }
 
-/* --- what comes ------------------------------------------------------------------------------- */
+/* --- updates and reports ---------------------------------------------------------------------- */
 
-/* Whether it was drawn for the model that this was computed from, and has given nothing yet. */
+/* Whether the worker was drawn for the model that this was computed from, and has sent nothing for it. */
 static bool rounds_expects(const struct srv_job *job, const struct srv_part *part) {
 	const struct srv_member *member = part->member;
 	const struct srv_federated_past *past;
@@ -436,7 +436,7 @@ void srv_federated_work(
 	struct srv_federated_record *record;
 
 	if (counts_late(job) && work->round < rounds->round)
-		return; /* of a round that is over: its update says the rest */
+		return; /* of an earlier round: its update says the rest */
 	if (!is_federated(job) || !is_drawn(job, member) || work->round != rounds->round
 	    || member->draw.worked || !isfinite(work->loss) || !(work->weight > 0)
 	    || !isfinite(work->weight)) {
@@ -459,7 +459,7 @@ void srv_federated_work(
 		record->gamma_max = fmax(record->gamma_max, (double)work->gamma);
 		record->gammas++;
 	}
-	job->dirty = true; /* nobody waits for who gave up */
+	job->dirty = true; /* a worker that gave up is not waited for */
 }
 
 static void rounds_adapt(struct srv_job *job) {
@@ -496,7 +496,7 @@ void srv_federated_ended(const struct srv_turn *turn, struct srv_job *job) {
 
 	if (!is_federated(job))
 		return;
-	if (!job->federated.open) { /* what came late, when no round began any more */
+	if (!job->federated.open) { /* late updates, when no further round began */
 		rounds_open(
 			turn,
 			job,
@@ -515,6 +515,6 @@ void srv_federated_ended(const struct srv_turn *turn, struct srv_job *job) {
 	rounds_adapt(job);
 	job->federated.steps++;
 	past = rounds_past(job);
-	if (past) /* what was there is too old by now */
+	if (past) /* the updates are too old by now */
 		*past = (struct srv_federated_past){.step = job->federated.steps};
 }

@@ -7,26 +7,26 @@
 
 /* clang-format off */
 #define ROUNDS(F, row) \
-	F(row, tenant, TEXT, "who owns it") \
-	F(row, job, TEXT, "its name") \
-	F(row, round, COUNT, "counts from 1") \
+	F(row, tenant, TEXT, "tenant that owns the job") \
+	F(row, job, TEXT, "name of the job") \
+	F(row, round, COUNT, "number of the round, from 1") \
 	F(row, state, TEXT, \
-		"open, waits (for clients: too few are here), lacks (none came for wait_ms), step " \
-		"(it made one) or empty (nobody gave anything, or too few)") \
-	F(row, drawn, COUNT, "clients, of those here") \
-	F(row, came, COUNT, "updates in its step") \
-	F(row, lacks, COUNT, "clients that it needs beside those that are here") \
-	F(row, late, COUNT, "of these, of rounds before") \
-	F(row, partial, COUNT, "of its clients, those that did not do all epochs") \
-	F(row, gave_up, COUNT, "of its clients, those that gave nothing") \
-	F(row, dropped, COUNT, "updates that were late, in its time") \
-	F(row, weight, EXACT, "of its step: the sum of n_k") \
-	F(row, loss, EXACT_OR_NULL, "mean of its clients', by weight, at the model it began with") \
-	F(row, mu, EXACT, "of the proximal term") \
-	F(row, gamma, EXACT_OR_NULL, "mean of the clients that said it: how inexact they are") \
-	F(row, gamma_max, EXACT_OR_NULL, "the greatest of these") \
-	F(row, seconds, REAL, "that it took, or takes so far") \
-	F(row, version, COUNT, "counter of the model it began with")
+		"open; waits (too few clients are present); lacks (too few for longer than " \
+		"wait_ms); step (it made a step); empty (no update, or too few)") \
+	F(row, drawn, COUNT, "clients drawn for the round, of those present") \
+	F(row, came, COUNT, "updates in the step of the round") \
+	F(row, lacks, COUNT, "further clients that the round needs to begin") \
+	F(row, late, COUNT, "updates in the step that belong to earlier rounds") \
+	F(row, partial, COUNT, "clients of the round that did not complete all epochs") \
+	F(row, gave_up, COUNT, "clients of the round that gave no update") \
+	F(row, dropped, COUNT, "late updates dropped during the round") \
+	F(row, weight, EXACT, "total weight of the step: the sum of n_k") \
+	F(row, loss, EXACT_OR_NULL, "mean loss of the clients at the initial model of the round, weighted") \
+	F(row, mu, EXACT, "mu, the weight of the proximal term") \
+	F(row, gamma, EXACT_OR_NULL, "mean inexactness of the clients that reported it") \
+	F(row, gamma_max, EXACT_OR_NULL, "greatest inexactness of these clients") \
+	F(row, seconds, REAL, "duration of the round, in seconds; so far, if it is open") \
+	F(row, version, COUNT, "commit counter of the initial model of the round")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -37,7 +37,7 @@ HD_ROW_SHAPE(
 	"rounds of a server's federated jobs, the newest 64 (--server)"
 );
 
-/* Six of them: what fp32 carries, and mu may be 0.001. */
+/* Six digits: fp32's precision, and mu may be 0.001. */
 static double rounds_digits(double x) {
 	return round(1e6 * x) * 1e-6;
 }
@@ -48,7 +48,7 @@ rounds_state(const struct srv_job *job, const struct srv_federated_record *recor
 
 	if (record->ended > 0)
 		return record->came > 0 ? "step" : "empty";
-	return lack->since == 0 ? "open" : lack->told ? "lacks" : "waits";
+	return lack->since == 0 ? "open" : lack->reported ? "lacks" : "waits";
 }
 
 static void rounds_row(

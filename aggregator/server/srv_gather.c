@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which complete updates are the next members of a synchronous job's step. */
+/* Chooses the next members of a synchronous job's step among the complete updates. */
 #include "srv_step.h"
 
-/* A part whose worker is in the step already, or in this sum twice; NULL: none. */
+/* A part whose worker is already in the step, or twice in this sum; NULL: none. */
 static const struct srv_part *step_repeats(const struct srv_incoming *in) {
 	const struct srv_part *other;
 
 	for (uint16_t i = 0; i < in->part_count; i++) {
 		LIST_FOREACH (other, &in->parts[i].member->parts, member_link) {
-			/* A late update is another round's. */
+			/* A late update belongs to another round. */
 			if (in->job->spec.sync == HD_SYNC_FEDERATED
 			    && hd_version_counter(other->base)
 				    != hd_version_counter(in->parts[i].base))
@@ -21,8 +21,8 @@ static const struct srv_part *step_repeats(const struct srv_incoming *in) {
 	return NULL;
 }
 
-/* Whether this complete update is the next member. One that cannot be in this step ends here, unless the step is
- * full: then it is late once that is applied. */
+/* Whether this complete update is the next member. One that cannot be in this step ends here, unless the step is full:
+ * then it becomes late once the step is applied. */
 static bool step_admits(struct srv_turn *turn, struct srv_job *job, struct srv_incoming *in) {
 	uint32_t most = srv_step_count(job);
 	uint32_t room = most > job->step.count ? most - job->step.count : 0;
@@ -37,7 +37,7 @@ static bool step_admits(struct srv_turn *turn, struct srv_job *job, struct srv_i
 		cause = step_repeats(in);
 		reason = cause ? HD_REASON_LATE : HD_REASON_NONE;
 	}
-	/* A sum cannot be taken apart: its workers ask again, and the first of them fill the step. */
+	/* A sum cannot be split: its workers ask again, and the first of them fill the step. */
 	if (reason == HD_REASON_NONE && srv_step_counts(job) && in->part_count > room)
 		reason = HD_REASON_TIMEOUT;
 	if (reason != HD_REASON_NONE)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of an update that comes: of one worker, or the sum of several, which is one transfer with a part for each.
+ * An update in transfer: of one worker, or the sum of several, which is one transfer with a part for each.
  *
  *   EXPECT, REQUEST --> one part  \
- *   MEMBERS --------> k parts  ----> told, started, complete, applied: k rounds end APPLIED
+ *   MEMBERS --------> k parts  ----> announced, started, complete, applied: k rounds end APPLIED
  *                                  \--> failed: rounds that cannot be applied any more end, the others are
  *                                       withdrawn: their workers ask again
  */
@@ -39,7 +39,7 @@ struct srv_incoming *srv_incoming_create(
 		return NULL;
 	}
 	in->timer.kind = SRV_TIMER_INCOMING;
-	in->state = SRV_TOLD;
+	in->state = SRV_ANNOUNCED;
 	in->job = job;
 	in->granted = in->active = turn->now;
 	in->part_count = part_count;
@@ -53,9 +53,9 @@ struct srv_incoming *srv_incoming_create(
 void srv_incoming_enter(struct srv_incoming *in, enum srv_incoming_state state) {
 	/* From which others. */
 	static const uint8_t from[] = {
-		[SRV_STARVED] = 1u << SRV_TOLD,
-		[SRV_TOLD] = 1u << SRV_STARVED,
-		[SRV_COMING] = 1u << SRV_TOLD,
+		[SRV_STARVED] = 1u << SRV_ANNOUNCED,
+		[SRV_ANNOUNCED] = 1u << SRV_STARVED,
+		[SRV_COMING] = 1u << SRV_ANNOUNCED,
 		[SRV_HELD] = 1u << SRV_COMING,
 		[SRV_READY] = 1u << SRV_HELD,
 		[SRV_STEPPED] = 1u << SRV_READY,
@@ -75,7 +75,7 @@ void srv_incoming_part(struct srv_incoming *in, uint16_t index, const struct srv
 	LIST_INSERT_HEAD(&part->member->parts, part, member_link);
 }
 
-/* From the lists that others walk. */
+/* The states from which each may be entered. */
 static void incoming_unlink(struct hd_server *server, struct srv_incoming *in) {
 	if (in->predecessor)
 		LIST_REMOVE(in, successor_link);
@@ -110,7 +110,7 @@ void srv_incoming_destroy(struct hd_server *server, struct srv_incoming *in) {
 			srv_handle_remove(server, &part->handle);
 	}
 	incoming_unlink(server, in);
-	in->job->dirty = true; /* what stood behind it may go on */
+	in->job->dirty = true; /* Removes it from the lists. */
 	srv_handle_remove(server, &in->handle);
 	hd_timers_release(&server->timers, &in->timer);
 	hd_recv_destroy(in->recv);
@@ -156,7 +156,7 @@ struct hd_event srv_incoming_event(const struct srv_incoming *in, enum hd_event_
 	};
 }
 
-/* --- tombstones ------------------------------------------------------------------------------- */
+/* updates behind it may be committed */
 
 struct srv_tombstone
 srv_incoming_epitaph(const struct srv_incoming *in, uint64_t token, bool done) {
@@ -185,7 +185,7 @@ void srv_tombstone_add(struct hd_server *server, const struct srv_tombstone *lik
 
 /* --- go --------------------------------------------------------------------------------------- */
 
-/* To all members: there is nobody between who could be told: its members may begin. */
+/* Go to all members: a switch has no session, so we tell them ourselves. */
 static void stream_go(struct srv_turn *turn, const struct srv_incoming *in) {
 	struct hd_message message = {.kind = HD_MSG_GO};
 
@@ -222,7 +222,7 @@ int srv_incoming_open(
 		.bytes = in->bytes,
 		.chunk_bytes = (uint32_t)(in->slot_values * sizeof(uint32_t)),
 		.open = in->kind == SRV_SUM
-			&& in->dtype == HD_DTYPE_SPARSE32, /* merged: no longer than it is */
+			&& in->dtype == HD_DTYPE_SPARSE32, /* merged: shorter than announced */
 	};
 	int rc;
 
@@ -262,7 +262,7 @@ void srv_incoming_go(struct srv_turn *turn, struct srv_incoming *in) {
 		srv_peer_send(turn, peer, &message);
 }
 
-/* After all with positions that are not greater. Positions grow, so the place is near the tail. */
+/* Inserts it after all with positions that are not greater. Positions grow, so the place is near the tail. */
 void srv_commit_queue(struct srv_incoming *in) {
 	struct srv_incoming_list *queue = &in->job->queue;
 	struct srv_incoming *before = TAILQ_LAST(queue, srv_incoming_list);
@@ -311,7 +311,7 @@ void srv_sum_expect(struct srv_incoming *in, const struct hd_msg_members *messag
 	in->kind = SRV_SUM;
 	in->dtype = message->dtype;
 	in->bytes = message->bytes;
-	/* A value that sparse runs name is one member's as a rule: it takes one step, as alone. */
+	/* Usually only one member names a value of a sparse sum: it takes one step, as if alone. */
 	in->steps = message->dtype == HD_DTYPE_SPARSE32 ? 1 : in->part_count;
 	in->position = message->position;
 	in->sender = (struct hd_addr){message->peer_ipv4, message->peer_port};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job: its tables made, and given back. */
+/* A job: allocating and freeing its tables. */
 #include "srv_apply.h"
 #include "srv_create.h"
 #include "srv_keep.h"
@@ -13,7 +13,7 @@ void srv_job_destroy(struct hd_server *server, struct srv_job *job) {
 	struct srv_outgoing *out;
 	struct srv_incoming *in;
 
-	srv_apply_fini(server, job); /* first: it reads an update that goes with the job */
+	srv_apply_fini(server, job); /* first: it reads an update that is freed with the job */
 	rep_ops.forget(server, job);
 	while ((out = TAILQ_FIRST(&job->pulls)))
 		srv_outgoing_destroy(server, out);
@@ -42,7 +42,7 @@ void srv_job_destroy(struct hd_server *server, struct srv_job *job) {
 	free(job);
 }
 
-/* The bare job, in the list; takes *spec over only on success. */
+/* The job without contents, in the list; takes *spec over only on success. */
 struct srv_job *srv_job_allocate(struct hd_server *server, struct hd_jobspec *spec) {
 	struct srv_job *job = calloc(1, sizeof *job);
 

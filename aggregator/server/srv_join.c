@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Workers come, with a JOIN that describes their job, and go. */
+/* Workers join with a JOIN that describes their job, and leave. */
+#include "srv_assignment.h"
 #include "srv_create.h"
 #include "srv_peer.h"
 #include "srv_rank.h"
 #include "srv_step.h"
-#include "srv_told.h"
 
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ peer_refuse(struct srv_turn *turn, struct srv_peer *peer, uint32_t job, const ch
 	srv_peer_send(turn, peer, &message);
 }
 
-/* As at the controller (ctl_registry.c): many come without one, or when a server is lost. */
+/* As at the controller (ctl_registry.c): many workers come at once without a controller, or after a server was lost. */
 static bool
 has_to_wait(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_join *join) {
 	struct hd_server *server = turn->server;
@@ -43,7 +43,7 @@ has_to_wait(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_jo
 	return true;
 }
 
-/* The job that the description names: there and equal, or created. NULL with text: refused. */
+/* The described job if it exists and is equal, or a new one. NULL with text: refused. */
 static struct srv_job *job_agree(
 	struct srv_turn *turn,
 	const struct hd_msg_join *join,
@@ -74,10 +74,10 @@ void srv_job_join(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 	struct srv_member *member;
 	struct srv_job *job;
 
-	/* Without a description it is from a worker that has copies for us: its packets say who it is.
-	 * A refusal would be for good; the session ends with the server, and its next life is asked. */
+	/* A JOIN without a description is from a worker that has copies for us: its packets identify it. A refusal
+	 * would be final; a worker whose session ends with this server asks the restarted one. */
 	if (turn->server->draining || join->spec.bytes == 0
-	    || srv_told_waits(turn->server, peer, join->job))
+	    || srv_assignment_waits(turn->server, peer, join->job))
 		return;
 	if (peer->job && (peer->job->id != join->job || peer->member->rank != join->worker)) {
 		peer_refuse(turn, peer, join->job, "this session has joined another job or rank");
@@ -108,11 +108,11 @@ void srv_job_join(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 	}
 	member->observer = join->observer != 0;
 	if (join->last_round == 0 && !member->observer)
-		srv_step_anew(turn->server, job, member);
+		srv_step_restart_member(turn->server, job, member);
 	srv_peer_attach(turn, peer, job, member);
 }
 
-/* With NONE it is about to: no step waits for it. */
+/* With reason NONE it is about to leave: no step waits for it. */
 void srv_job_leave(struct srv_turn *turn, struct srv_peer *peer, uint8_t reason) {
 	if (reason == HD_REASON_NONE && peer->job->spec.sync != HD_SYNC_NONE) {
 		peer->member->done = true;

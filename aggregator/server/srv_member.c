@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs and their members: finding them, their rounds and pushes, whether anybody is here. */
+/* Jobs and their members: look-up, rounds and pushes, whether a worker is here. */
 #include "srv_incoming.h"
 
 #include <assert.h>
@@ -42,7 +42,7 @@ struct srv_member *srv_job_enter(struct srv_job *job, uint16_t rank) {
 }
 
 void srv_job_enter_phase(struct srv_job *job, enum srv_job_phase phase) {
-	/* From which others. A job is retired by whoever says so first. */
+	/* The states from which each may be entered. A job may be retired for more than one reason. */
 	static const uint8_t from[] = {
 		[SRV_JOB_OPEN] = 1u << SRV_JOB_ENDING,
 		[SRV_JOB_ENDING] = 1u << SRV_JOB_OPEN,
@@ -60,9 +60,9 @@ bool srv_job_knows(const struct srv_job *job, hd_version base) {
 
 	if (incarnation == hd_version_incarnation(job->version))
 		return counter <= hd_version_counter(job->version);
-	for (uint32_t i = 0; i < job->life_count; i++)
-		if (job->lives[i].incarnation == incarnation)
-			return counter <= job->lives[i].last;
+	for (uint32_t i = 0; i < job->prior_count; i++)
+		if (job->prior[i].incarnation == incarnation)
+			return counter <= job->prior[i].last;
 	return false;
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Everything big is of one size for each job: model, momentum, snapshots, updates. Buffers come from
- * the job's pool, the pool grows within the server's budget, and gives back to other jobs what lies
- * idle above its floor.
+ * A job's large buffers all have one size: model, momentum, snapshots, updates. They come from the job's pool. The pool
+ * grows within the server's budget, and gives idle buffers above its floor to other jobs.
  */
 #include "srv_job.h"
 #include "srv_keep.h"
@@ -66,7 +65,7 @@ static struct srv_buffer *buffer_allocate(struct hd_server *server, struct srv_j
 }
 
 int srv_memory_guarantee(struct hd_server *server, struct srv_job *job, uint32_t count) {
-	job->buffer_floor = count; /* first, or making room would take back what was just got */
+	job->buffer_floor = count; /* first, or making room would free the buffers just allocated */
 	while (job->buffer_count < count) {
 		struct srv_buffer *buffer = buffer_allocate(server, job);
 
@@ -101,7 +100,7 @@ void srv_buffer_put(struct hd_server *server, struct srv_job *job, struct srv_bu
 	server->freed = true;
 }
 
-/* Both copies that a commit may have to make meanwhile are set aside now. */
+/* Reserves both copies that a commit may have to make meanwhile. */
 int srv_state_hold(struct hd_server *server, struct srv_job *job, struct srv_buffer *held[2]) {
 	for (uint32_t i = 0; i < 2; i++) {
 		if (!job->spare[i])

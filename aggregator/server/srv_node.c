@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "srv_assignment.h"
 #include "srv_create.h"
 #include "srv_end.h"
 #include "srv_keep.h"
@@ -7,7 +8,6 @@
 #include "srv_replica.h"
 #include "srv_roster.h"
 #include "srv_stream.h"
-#include "srv_told.h"
 #include "srv_update.h"
 
 #include <assert.h>
@@ -16,7 +16,7 @@
 #define MEMORY_DEFAULT (UINT64_C(1) << 30)
 #define WINDOW_DEFAULT (UINT32_C(1) << 20)
 
-/* --- node face -------------------------------------------------------------------------------- */
+/* --- node interface --------------------------------------------------------------------------- */
 
 static void server_close(struct srv_turn *turn, struct srv_peer *peer, const char *why) {
 	rep_ops.link_closed(turn, peer);
@@ -31,7 +31,7 @@ static void server_close_broken(struct srv_turn *turn) {
 	struct srv_peer *peer = TAILQ_FIRST(&turn->server->peers), *next;
 
 	if (!turn->server->breaking)
-		return; /* there may be thousands of peers, and this is each packet's way */
+		return; /* runs for every packet, and there may be thousands of peers */
 	turn->server->breaking = false;
 	for (; peer; peer = next) {
 		next = TAILQ_NEXT(peer, link);
@@ -57,7 +57,7 @@ static void server_timer(struct srv_turn *turn, struct hd_timer *timer) {
 		break;
 	case SRV_TIMER_ROSTER:
 		job = hd_container_of(timer, struct srv_job, roster_timer);
-		srv_roster_say(turn, job);
+		srv_roster_send(turn, job);
 		break;
 	case SRV_TIMER_IDLE:
 		job = hd_container_of(timer, struct srv_job, idle);
@@ -72,12 +72,12 @@ static void server_timer(struct srv_turn *turn, struct hd_timer *timer) {
 		break;
 	case SRV_TIMER_PULL_SEND:
 	case SRV_TIMER_STATE_SEND:
-		assert(false); /* they are among the sends */
+		assert(false); /* these are in the other list, sends */
 		break;
 	}
 }
 
-/* The step is the call's, not the job's; who used it up goes to the end of the line. */
+/* The budget is one for all jobs of the call. The first job that used it up goes to the end of the list. */
 static void server_commit(struct srv_turn *turn) {
 	struct hd_server *server = turn->server;
 	struct srv_job *stopped = NULL, *job;
@@ -97,7 +97,7 @@ static void server_commit(struct srv_turn *turn) {
 	}
 }
 
-/* When the controller has been silent for so long that it is not waited for. */
+/* When the server stops waiting for a silent controller. */
 static hd_ns server_alone_at(const struct hd_server *server) {
 	if (server->upstream.registered || server->alone || server->config.never_alone
 	    || (!server->upstream.session && !server->upstream.refused))
@@ -105,7 +105,7 @@ static hd_ns server_alone_at(const struct hd_server *server) {
 	return server->upstream.refused ? 0 : hd_ns_add(server->heard, HD_FALLBACK_US * HD_US);
 }
 
-/* What a call ends with. Order matters: see srv_core.h. */
+/* Ends a call. Order matters: see srv_core.h. */
 static void server_settle(struct srv_turn *turn) {
 	struct hd_server *server = turn->server;
 	struct srv_outgoing *ended;
@@ -114,7 +114,7 @@ static void server_settle(struct srv_turn *turn) {
 	if (server_alone_at(server) <= turn->now) {
 		server->alone = true;
 		srv_jobs_alone(turn);
-		srv_told_ask_joins(server, 0);
+		srv_assignment_ask_joins(server, 0);
 	}
 	while ((ended = TAILQ_FIRST(&server->ended_pulls)))
 		srv_pull_end(turn, ended, hd_send_stats(ended->send)->reason);
@@ -162,7 +162,7 @@ static void server_packet(struct srv_turn *turn, const struct hd_packet *packet)
 		hd_endpoint_receive(server->endpoint, turn->now, packet, turn->sink);
 		break;
 	case -EPROTONOSUPPORT:
-		/* The endpoint answers a HELLO of another version in words. */
+		/* The endpoint answers a HELLO of another version. */
 		server->stats.drop_version++;
 		hd_endpoint_receive(server->endpoint, turn->now, packet, turn->sink);
 		break;
@@ -187,7 +187,7 @@ static void server_receive(
 
 	for (size_t i = 0; i < count; i++)
 		server_packet(&turn, &packets[i]);
-	/* Packets first: a big update that is being applied goes on with the next tick. */
+	/* Packets first: a large update that is being applied continues in the next tick. */
 	server->apply_left = server->unfinished ? 0 : server->config.apply_values;
 	server_settle(&turn);
 }
@@ -233,7 +233,7 @@ const struct hd_core_ops hd_server_ops = {
 	.deadline = server_deadline,
 };
 
-/* --- life ------------------------------------------------------------------------------------- */
+/* --- create, destroy -------------------------------------------------------------------------- */
 
 static void server_defaults(struct hd_server_config *config) {
 	config->host = config->host ? config->host : config->name;
@@ -347,7 +347,7 @@ bool hd_server_drain(struct hd_server *server, hd_ns now, struct hd_sink *sink) 
 	return settled;
 }
 
-/* --- what others look at ---------------------------------------------------------------------- */
+/* --- access for tests ------------------------------------------------------------------------- */
 
 const float *hd_server_model(const struct hd_server *server, uint32_t job, uint64_t *values) {
 	const struct srv_job *found = srv_job_find(server, job);

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Orders: a job is kept for another node, served, retired or ended here. */
+/* The controller's orders: a job gets a replica, is served, retired or ended here. */
+#include "srv_assignment.h"
 #include "srv_create.h"
 #include "srv_end.h"
 #include "srv_order.h"
 #include "srv_replica.h"
-#include "srv_told.h"
 
 static void order_serve(struct srv_turn *turn, const struct hd_msg_replica *order) {
 	struct hd_server *server = turn->server;
 	struct srv_job *job = srv_job_find(server, order->job);
 
-	/* Without a replica it begins with a checkpoint, if there is one: the controller has no other. */
-	srv_told_set(server, order->job, true, order->generation);
+	/* Without a replica the job begins with a checkpoint, if there is one: there is no other source. */
+	srv_assignment_set(server, order->job, true, order->generation);
 	if (!job) {
-		srv_told_ask_joins(server, order->job);
+		srv_assignment_ask_joins(server, order->job);
 		return;
 	}
 	if (!job->replica) {
-		srv_job_told(job, order->generation);
+		srv_job_saw_generation(job, order->generation);
 		if (job->phase != SRV_JOB_RETIRED)
 			srv_job_goes_on(turn, job);
 		return;
 	}
 	if (rep_ops.serve(turn, job, order) == REP_RETIRE) {
 		srv_job_retire(turn, job);
-		srv_told_set(server, order->job, true, order->generation);
+		srv_assignment_set(server, order->job, true, order->generation);
 	}
 }
 
@@ -35,7 +35,7 @@ void srv_order(struct srv_turn *turn, const struct hd_msg_replica *order) {
 		turn->server->stats.refused_messages++;
 		return;
 	}
-	srv_told_by(turn->server, order->epoch); /* it may come ahead of REGISTERED */
+	srv_assignments_from(turn->server, order->epoch); /* may come before REGISTERED */
 	if (order->order == HD_REPLICA_SERVE) {
 		order_serve(turn, order);
 		return;
@@ -45,13 +45,13 @@ void srv_order(struct srv_turn *turn, const struct hd_msg_replica *order) {
 		return;
 	}
 	if (!job && order->order == HD_REPLICA_RETIRE) {
-		srv_told_set(turn->server, order->job, false, order->generation);
+		srv_assignment_set(turn->server, order->job, false, order->generation);
 		return;
 	}
 	if (!job || job->phase == SRV_JOB_RETIRED)
 		return;
 	if (order->order == HD_REPLICA_RETIRE) {
-		/* A copy of an assignment that is newer than this word stays. */
+		/* A replica of a newer assignment than this order stays. */
 		if (!job->replica || rep_ops.generation(job) <= order->generation)
 			srv_job_retire(turn, job);
 		return;
@@ -62,12 +62,12 @@ void srv_order(struct srv_turn *turn, const struct hd_msg_replica *order) {
 		rep_ops.keep(turn, job, order);
 		return;
 	}
-	srv_job_told(job, order->generation);
+	srv_job_saw_generation(job, order->generation);
 	rep_ops.leave(turn, job);
 	srv_durable_update(turn, job);
 }
 
-/* The job that is to be kept here, without contents yet; false: no room, or its description is wrong. */
+/* Creates the job to be kept here, without contents; false: no room, or its description is wrong. */
 static bool seed_begin(struct srv_turn *turn, const struct hd_msg_seed *seed) {
 	char text[HD_TEXT_BYTES_MAX + 1];
 	struct hd_jobspec spec = {0};
@@ -88,7 +88,7 @@ static bool seed_begin(struct srv_turn *turn, const struct hd_msg_seed *seed) {
 
 void srv_order_seed(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_seed *seed) {
 	switch (rep_ops.offer(turn, peer, seed)) {
-	case REP_RETIRE: /* the session may go with it */
+	case REP_RETIRE: /* may end the session */
 		srv_job_retire(turn, srv_job_find(turn->server, seed->job));
 		break;
 	case REP_NEW:

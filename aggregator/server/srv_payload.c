@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What may come: sizes and types, MACs, norms. */
+/* Checks of payloads: sizes and types, MACs, norms. */
 #include "hd_kernels.h"
 #include "hd_runs.h"
 #include "hd_switch_numbers.h"
 #include "srv_incoming.h"
 
-#define NORM_BLOCK 256 /* values that are widened at a time */
+#define NORM_BLOCK 256 /* values converted to fp32 at a time */
 
 bool srv_payload_fits(const struct srv_job *job, uint8_t dtype, uint64_t bytes) {
 	if (dtype == HD_DTYPE_SPARSE32)
@@ -13,7 +13,7 @@ bool srv_payload_fits(const struct srv_job *job, uint8_t dtype, uint64_t bytes) 
 	return hd_dtype_is_dense(dtype) && bytes == job->values * hd_dtype_bytes(dtype);
 }
 
-/* By its MAC, if it is sealed. */
+/* Checks its MAC, if it is sealed. */
 bool srv_chunk_is_true(
 	struct srv_turn *turn,
 	struct hd_seal *seal,

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Sessions: tied to a worker of a job, or to the sums that an aggregator sends, and what ends with them.
- */
+/* Sessions: bound to a worker of a job, or to the sums of an aggregator, and what ends with them. */
 #include "srv_peer.h"
 #include "srv_pull.h"
 #include "srv_replica.h"
@@ -17,7 +15,7 @@ void srv_aggregator_attach(struct srv_turn *turn, struct srv_peer *peer) {
 
 	peer->aggregates = true;
 	LIST_INSERT_HEAD(&turn->server->aggregators, peer, aggregator_link);
-	/* What an older life of it was to send is still that one's, whose session ends next. */
+	/* Sums of the aggregator's former process belong to its older session, which ends next. */
 	TAILQ_FOREACH (job, &turn->server->jobs, link) {
 		TAILQ_FOREACH (in, &job->open, open_link) {
 			if (in->kind != SRV_SUM || in->aggregator
@@ -41,7 +39,7 @@ static void aggregator_detach(struct srv_turn *turn, struct srv_peer *peer) {
 	while ((in = LIST_FIRST(&peer->sums))) {
 		LIST_REMOVE(in, aggregator_link);
 		in->aggregator = NULL;
-		if (!srv_incoming_is_whole(in)) /* the sum lived in its memory */
+		if (!srv_incoming_is_whole(in)) /* the sum was in the aggregator's memory */
 			srv_incoming_fail(turn, in, HD_REASON_LEASE, NULL);
 	}
 }
@@ -93,13 +91,13 @@ void srv_peer_detach(struct srv_turn *turn, struct srv_peer *peer, enum hd_reaso
 	peer->job->left = member->left;
 	srv_job_idle(turn, peer->job);
 	srv_roster_change(turn, peer->job, member->rank, false);
-	peer->job->dirty = true; /* a step may have waited for this one alone */
+	peer->job->dirty = true; /* a step may have waited for this worker only */
 	member->peer = NULL;
 	peer->member = NULL;
 	peer->job = NULL;
 	peer->joined = false;
-	/* What is held whole is still committed; so are sums: whether this worker's part is in one whole knows its
-	 * aggregator, who gives it up if not. */
+	/* Complete updates are still committed. Sums stay too: only the aggregator knows whether this worker's part is
+	 * in one; if not, it gives the sum up. */
 	for (part = LIST_FIRST(&member->parts); part; part = next) {
 		next = LIST_NEXT(part, member_link);
 		if (!srv_incoming_is_whole(part->in) && part->in->kind != SRV_SUM) {
@@ -109,7 +107,7 @@ void srv_peer_detach(struct srv_turn *turn, struct srv_peer *peer, enum hd_reaso
 	}
 }
 
-/* Ties the session to its worker. A newer session of the same rank takes the older one's place. */
+/* Binds the session to its worker. A newer session of the same rank replaces the older one. */
 void srv_peer_attach(
 	struct srv_turn *turn,
 	struct srv_peer *peer,
@@ -138,7 +136,7 @@ void srv_peer_attach(
 		peer_joined(turn, peer);
 }
 
-/* --- the controller's word -------------------------------------------------------------------- */
+/* --- the controller's confirmation ------------------------------------------------------------ */
 
 void srv_job_confirm(struct srv_turn *turn, struct srv_job *job) {
 	job->confirmed = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions: who they are, and what begins and ends with them. */
+/* Sessions: their owners, and what begins and ends with them. */
 #ifndef SRV_PEER_H
 #define SRV_PEER_H
 
@@ -10,26 +10,26 @@ extern const struct hd_endpoint_ops srv_endpoint_ops;
 bool srv_routes_are_valid(void);
 
 /* --- srv_peer.c ------------------------------------------------------------------------------- */
-/* Ties the session to its worker. A newer session of the same rank takes the older one's place. */
+/* Binds the session to its worker. A newer session of the same rank replaces the older one. */
 void srv_peer_attach(
 	struct srv_turn *turn,
 	struct srv_peer *peer,
 	struct srv_job *job,
 	struct srv_member *member
 );
-/* The peer's session is gone, or leaves: what cannot end without it ends. */
+/* The peer's session has ended, or it leaves: ends the transfers that need it. */
 void srv_peer_detach(struct srv_turn *turn, struct srv_peer *peer, enum hd_reason reason);
-/* The same, and what replication knows of it is forgotten. */
+/* The same, and replication forgets it. */
 void srv_peer_destroy(struct hd_server *server, struct srv_peer *peer);
-/* Its session begins: sums of its address are its own. */
+/* An aggregator's session opened: binds the sums from its address. */
 void srv_aggregator_attach(struct srv_turn *turn, struct srv_peer *peer);
-/* JOINED to everybody who waited for the restored job. */
+/* Sends JOINED to the workers that waited for the restored job. */
 void srv_job_joined(struct srv_turn *turn, struct srv_job *job);
-/* The controller has heard that the job is here, and said that this node is its server. */
+/* The controller confirmed that this node is the job's server. */
 void srv_job_confirm(struct srv_turn *turn, struct srv_job *job);
-/* It is silent: the job goes on without that word. */
+/* The controller is silent: the job continues without the confirmation. */
 void srv_job_alone(struct srv_turn *turn, struct srv_job *job);
-/* The same, of all: who waits for that word joins without it. Nothing is durable before it comes. */
+/* The same for all jobs: waiting workers join. Nothing is durable before the confirmation. */
 void srv_jobs_alone(struct srv_turn *turn);
 
 /* --- srv_join.c ------------------------------------------------------------------------------- */
@@ -39,6 +39,6 @@ void srv_job_leave(struct srv_turn *turn, struct srv_peer *peer, uint8_t reason)
 /* --- srv_show.c ------------------------------------------------------------------------------- */
 void srv_refuse_command(struct srv_turn *turn, struct srv_peer *peer);
 void srv_show(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_show *show);
-void srv_poll(struct srv_turn *turn, const struct hd_msg_poll *poll); /* of the controller */
+void srv_poll(struct srv_turn *turn, const struct hd_msg_poll *poll); /* from the controller */
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Pulls read pinned versions (srv_snapshot.c).
  *
- *   WAITING (its time, its predecessor) -> STARVED (no buffer) -> SENDING -> ended
+ *   WAITING (start time, predecessor) -> STARVED (no buffer) -> SENDING -> ended
  */
 #include "hd_group.h"
 #include "srv_keep.h"
@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <errno.h>
 
-/* --- the life of a pull ----------------------------------------------------------------------- */
+/* --- states of a pull ------------------------------------------------------------------------- */
 
 static void pull_event(
 	struct srv_turn *turn,
@@ -36,7 +36,7 @@ static void pull_event(
 }
 
 static void outgoing_enter(struct srv_outgoing *out, enum srv_outgoing_state state) {
-	/* From which others. */
+	/* The states from which each may be entered. */
 	static const uint8_t from[] = {
 		[SRV_OUTGOING_WAITING] = 1u << SRV_OUTGOING_STARVED,
 		[SRV_OUTGOING_STARVED] = 1u << SRV_OUTGOING_WAITING,
@@ -113,7 +113,7 @@ void srv_outgoing_destroy(struct hd_server *server, struct srv_outgoing *out) {
 	free(out);
 }
 
-static void say_state(
+static void send_state(
 	struct srv_turn *turn,
 	struct srv_peer *peer,
 	const struct hd_msg_grant *grant,
@@ -143,7 +143,7 @@ void srv_pull_end(struct srv_turn *turn, struct srv_outgoing *out, enum hd_reaso
 	srv_summary_pulled(turn->server, out->job, turn->now - out->granted, reason);
 	if (out->started)
 		pull_event(turn, out, HD_EVENT_SEND_END, reason);
-	/* Not started here, which could go round: their timers are due in this very call. */
+	/* Not started here, which could recurse: their timers are due in this call. */
 	while ((successor = LIST_FIRST(&out->successors))) {
 		LIST_REMOVE(successor, successor_link);
 		successor->predecessor = NULL;
@@ -202,11 +202,10 @@ static int pull_open(struct srv_turn *turn, struct srv_outgoing *out) {
 
 	if (grant->peer_port == 0)
 		config.peer = hd_session_peer(peer->session);
+	hd_path_hear_rtt(config.path, hd_session_rtt_least(peer->session));
 	rc = hd_send_create(&config, turn->now, &out->send);
-	if (rc < 0) {
-		out->send = NULL;
+	if (rc < 0)
 		return rc;
-	}
 	if (config.wait_go)
 		hd_send_go(out->send, turn->now);
 	return 0;
@@ -221,7 +220,7 @@ void srv_pull_start(struct srv_turn *turn, struct srv_outgoing *out) {
 		out->predecessor = NULL;
 	}
 	if (out->grant.conditional && out->grant.have == job->version) {
-		say_state(turn, out->peer, &out->grant, HD_REASON_NOT_MODIFIED, job->version);
+		send_state(turn, out->peer, &out->grant, HD_REASON_NOT_MODIFIED, job->version);
 		srv_pull_end(turn, out, HD_REASON_NOT_MODIFIED);
 		return;
 	}
@@ -232,13 +231,13 @@ void srv_pull_start(struct srv_turn *turn, struct srv_outgoing *out) {
 		return;
 	}
 	if (pull_open(turn, out) < 0) {
-		say_state(turn, out->peer, &out->grant, HD_REASON_NO_MEMORY, job->version);
+		send_state(turn, out->peer, &out->grant, HD_REASON_NO_MEMORY, job->version);
 		srv_pull_end(turn, out, HD_REASON_NO_MEMORY);
 		return;
 	}
 	outgoing_enter(out, SRV_OUTGOING_SENDING);
 	pull_event(turn, out, HD_EVENT_SNAPSHOT, HD_REASON_NONE);
-	say_state(turn, out->peer, &out->grant, HD_REASON_NONE, out->snapshot->version);
+	send_state(turn, out->peer, &out->grant, HD_REASON_NONE, out->snapshot->version);
 	hd_timer_set(&server->sends, &out->poll_timer, turn->now);
 }
 
@@ -246,7 +245,7 @@ void srv_pull_feed(struct srv_turn *turn) {
 	struct srv_outgoing_list *starved = &turn->server->starved_pulls;
 	struct srv_outgoing *last = TAILQ_LAST(starved, srv_outgoing_list), *out;
 
-	/* Each of those that wait now is tried once; who still finds nothing goes to the end again. */
+	/* Tries each waiting pull once; one that still finds no buffer goes to the end of the list again. */
 	while (last) {
 		out = TAILQ_FIRST(starved);
 		TAILQ_REMOVE(starved, out, starved_link);
@@ -258,7 +257,7 @@ void srv_pull_feed(struct srv_turn *turn) {
 
 /* --- granted and asked for -------------------------------------------------------------------- */
 
-/* A worker's pull of this round. Those that an aggregator relays are told apart by their tokens. */
+/* A worker's pull of this round. Pulls that an aggregator relays are identified by their tokens. */
 static struct srv_outgoing *peer_pull(const struct srv_peer *peer, uint32_t round) {
 	struct srv_outgoing *out;
 
@@ -270,7 +269,7 @@ static struct srv_outgoing *peer_pull(const struct srv_peer *peer, uint32_t roun
 	return NULL;
 }
 
-/* Begins a pull, or ignores it when the same or a newer attempt is under way. */
+/* Begins a pull, or ignores it when the same or a newer attempt is in flight. */
 static void pull_begin(
 	struct srv_turn *turn,
 	struct srv_job *job,
@@ -287,7 +286,7 @@ static void pull_begin(
 		srv_pull_end(turn, out, HD_REASON_CANCELLED);
 	out = outgoing_create(turn, job, peer, grant);
 	if (!out) {
-		say_state(turn, peer, grant, HD_REASON_NO_MEMORY, job->version);
+		send_state(turn, peer, grant, HD_REASON_NO_MEMORY, job->version);
 		return;
 	}
 	out->grant.bytes = job->values * hd_dtype_bytes(grant->dtype);
@@ -309,7 +308,7 @@ static void pull_begin(
 	hd_timer_set(&turn->server->timers, &out->start_timer, start);
 }
 
-/* Who takes a granted pull: the aggregator whose address it names, else the worker; NULL: neither has a session. */
+/* The receiver of a granted pull: the aggregator it names, else the worker; NULL: neither has a session. */
 static struct srv_peer *pull_receiver(
 	const struct hd_server *server,
 	const struct srv_job *job,
@@ -324,7 +323,7 @@ static struct srv_peer *pull_receiver(
 	return member ? member->peer : NULL;
 }
 
-/* Its session may come a little later: the grant waits, the oldest such give way. */
+/* Its session may come a little later: the grant waits, replacing the oldest waiting one. */
 static void pull_wait(struct hd_server *server, const struct hd_msg_grant *grant) {
 	server->relays[server->relay_next] = *grant;
 	server->relay_next = (server->relay_next + 1) % HD_RELAYS_WAITING_MAX;
@@ -351,7 +350,7 @@ void srv_pull_grant(struct srv_turn *turn, const struct hd_msg_grant *grant) {
 	enum hd_reason reason = HD_REASON_NONE;
 
 	if (srv_handle_find(server, grant->token))
-		return; /* told already */
+		return; /* a repeated grant */
 	if (grant->direction != HD_PULL || grant->token == 0) {
 		server->stats.refused_messages++;
 		return;
@@ -369,7 +368,7 @@ void srv_pull_grant(struct srv_turn *turn, const struct hd_msg_grant *grant) {
 	if (reason != HD_REASON_NONE) {
 		server->stats.refused_messages++;
 		if (job)
-			say_state(turn, peer, grant, reason, job->version);
+			send_state(turn, peer, grant, reason, job->version);
 		return;
 	}
 	server->epoch = grant->epoch;
@@ -397,7 +396,7 @@ void srv_pull_request(
 
 	if (!hd_dtype_is_model(request->dtype)) {
 		turn->server->stats.refused_messages++;
-		say_state(turn, member->peer, &grant, HD_REASON_REFUSED, job->version);
+		send_state(turn, member->peer, &grant, HD_REASON_REFUSED, job->version);
 		return;
 	}
 	pull_begin(turn, job, member->peer, &grant);
@@ -416,7 +415,7 @@ void srv_pull_cancel(
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
-/* Successors start when all that is left is on the wire. */
+/* Successors start once all remaining bytes are in flight. */
 static void pull_release(struct srv_turn *turn, const struct srv_outgoing *out) {
 	const struct hd_send_stats *stats = hd_send_stats(out->send);
 	const struct hd_path *path = &out->peer->path;
@@ -459,7 +458,7 @@ void srv_pull_sack(
 	hd_timer_set(&turn->server->sends, &out->poll_timer, turn->now);
 }
 
-/* One transfer's turn. Returns the packets that it sent. */
+/* Sends one pull's share of a turn. Returns the number of packets sent. */
 static size_t pull_poll(struct srv_turn *turn, struct srv_outgoing *out) {
 	uint64_t reach = hd_send_reached(out->send)
 		+ (uint64_t)SRV_POLL_PACKETS * turn->server->config.chunk_bytes;

@@ -7,9 +7,9 @@
 
 LIST_HEAD(srv_outgoing_successors, srv_outgoing);
 
-/* A version in 16 bits: the first values of it, so far. */
+/* A version in 16 bits, of which the first `done` values are converted. */
 struct srv_rounded {
-	struct srv_buffer *buffer; /* NULL: nobody asked */
+	struct srv_buffer *buffer; /* NULL: not requested */
 	uint64_t done; /* values */
 };
 
@@ -25,7 +25,7 @@ enum srv_outgoing_state {
 	SRV_OUTGOING_WAITING, /* for its start */
 	SRV_OUTGOING_STARVED, /* for a snapshot */
 	SRV_OUTGOING_SENDING,
-	SRV_OUTGOING_ENDED /* while sending: freed at the next call, the sink may still read */
+	SRV_OUTGOING_ENDED /* while sending: freed in the next call, as the sink may still read */
 };
 
 /* A pull of one worker, or one that an aggregator relays to several. It ends with the session. */
@@ -34,7 +34,7 @@ struct srv_outgoing {
 	struct srv_job *job;
 	struct srv_peer *peer;
 	struct hd_msg_grant grant;
-	hd_ns granted; /* when this server heard of it, or granted it */
+	hd_ns granted; /* when this server received or made the grant */
 	enum srv_outgoing_state state;
 	struct srv_snapshot *snapshot;
 	struct hd_send *send;
@@ -47,9 +47,8 @@ struct srv_outgoing {
 };
 
 /* --- srv_snapshot.c --------------------------------------------------------------------------- */
-/* The present version, shared with whoever pinned it; else, when no more can be held, the newest
- * pinned one if it is no older than what the worker has; with a buffer for the type in which it is
- * wanted. NULL: wait. */
+/* Pins the current version, shared with other pulls; if no more can be pinned, the newest pinned one, unless the worker
+ * has a newer one. Includes a buffer for the wanted type. NULL: wait. */
 struct srv_snapshot *
 srv_snapshot_pin(struct hd_server *server, struct srv_job *job, const struct hd_msg_grant *grant);
 void srv_snapshot_unpin(
@@ -57,9 +56,9 @@ void srv_snapshot_unpin(
 	struct srv_job *job,
 	struct srv_snapshot *snapshot
 );
-/* What is to be sent in this type; of 16 bits only as much is there as srv_snapshot_convert() was told. */
+/* The data to send in this type; in 16 bits only what srv_snapshot_convert() has converted. */
 const void *srv_snapshot_data(struct srv_snapshot *snapshot, uint8_t dtype);
-/* Rounds up to so many bytes of the version in this type. */
+/* Converts the first bytes of the version, up to this many, to this type. */
 void srv_snapshot_convert(
 	const struct srv_job *job,
 	struct srv_snapshot *snapshot,
@@ -86,9 +85,9 @@ void srv_pull_sack(
 );
 void srv_pull_start(struct srv_turn *turn, struct srv_outgoing *out);
 void srv_pull_feed(struct srv_turn *turn);
-/* What was granted to this aggregator before its session was there. */
+/* Begins pulls granted to this aggregator before it had a session. */
 void srv_pull_relays(struct srv_turn *turn, const struct srv_peer *peer);
-/* Sends what pacing and windows permit, in turns. The last thing of a call. */
+/* Sends what pacing and windows permit, in turns. Comes last in a call. */
 void srv_pulls_poll(struct srv_turn *turn);
 void srv_pull_end(struct srv_turn *turn, struct srv_outgoing *out, enum hd_reason reason);
 void srv_outgoing_destroy(struct hd_server *server, struct srv_outgoing *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which updates may come: those that the controller told us to expect, and those that a worker asked
- * us for directly. Each is checked before a byte of it is taken, with the same rules.
+ * Accepting updates: those that the controller told us to expect, and those that a worker requested from us directly.
+ * The same rules check each before a byte is taken.
  */
 #include "hd_kernels.h"
 #include "srv_replica.h"
@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <math.h>
 
-/* --- may it come? ----------------------------------------------------------------------------- */
+/* --- admission -------------------------------------------------------------------------------- */
 
 bool srv_push_is_over(
 	const struct srv_job *job,
@@ -23,8 +23,8 @@ bool srv_push_is_over(
 	enum hd_reason reason = srv_commit_bound(job, base, ahead);
 
 	round->version = job->version;
-	/* What is in this history has its base there, too. A push of that number from elsewhere is another one, of another
-	 * life of its worker, which began at a server that was cut off. */
+	/* A round in this history has its base in it, too. If the base is not, this is another push with the same
+	 * number: the worker was restarted at a server that was cut off. */
 	if (ended && reason != HD_REASON_LOST_BASE) {
 		*round = *ended;
 		return true;
@@ -57,8 +57,8 @@ void srv_push_answer(
 	srv_round_fail(turn, job, member, round);
 }
 
-/* The same attempt is granted twice when a grant was lost together with the controller that gave it. */
-bool srv_part_gives_way(const struct srv_part *older, uint8_t attempt) {
+/* The same attempt is granted twice if the grant was lost with the controller that made it. */
+bool srv_part_is_superseded(const struct srv_part *older, uint8_t attempt) {
 	const struct srv_incoming *in = older->in;
 
 	return !srv_incoming_is_whole(in)
@@ -69,7 +69,7 @@ bool srv_part_gives_way(const struct srv_part *older, uint8_t attempt) {
 void srv_part_replace(struct srv_turn *turn, const struct srv_part *older) {
 	turn->server->stats.replaced++;
 	if (older->in->kind == SRV_SUM) {
-		/* The others of a sum learn it at once, and its aggregator. */
+		/* Tells the other workers of the sum at once, and its aggregator. */
 		srv_push_fail(turn, older->in, HD_REASON_TIMEOUT, NULL);
 		return;
 	}
@@ -80,7 +80,7 @@ void srv_part_replace(struct srv_turn *turn, const struct srv_part *older) {
 	srv_incoming_end(turn, older->in, false);
 }
 
-/* Makes place for a new grant of a round. False: the older one stands. */
+/* Replaces an older grant of the round. False: the older one stays. */
 static bool push_replace(
 	struct srv_turn *turn,
 	const struct srv_member *member,
@@ -91,7 +91,7 @@ static bool push_replace(
 
 	if (!older)
 		return true;
-	if (!srv_part_gives_way(older, attempt))
+	if (!srv_part_is_superseded(older, attempt))
 		return false;
 	srv_part_replace(turn, older);
 	return true;
@@ -122,7 +122,7 @@ static void expect_report(
 	srv_controller_send(turn, &message);
 }
 
-/* What is wrong with an EXPECT in itself. */
+/* Checks the EXPECT itself. */
 static enum hd_reason
 expect_check(struct srv_turn *turn, const struct hd_msg_expect *expect, const struct srv_job *job) {
 	if (expect->epoch < turn->server->epoch)
@@ -174,7 +174,7 @@ void srv_push_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) 
 	const struct srv_part *held;
 
 	if (srv_handle_find(turn->server, expect->token))
-		return; /* told already */
+		return; /* a repeated EXPECT */
 	if (expect->direction == HD_COPY) {
 		rep_ops.expect(turn, expect);
 		return;
@@ -201,7 +201,7 @@ void srv_push_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) 
 		expect_accept(turn, job, member, expect);
 		return;
 	}
-	/* A copy that is held whole is the one that counts: the newer grant's chunks are all `done`. */
+	/* An update that is complete stays: all chunks of the newer grant are answered with `done`. */
 	held = srv_member_part(member, expect->round);
 	if (srv_incoming_is_whole(held->in)) {
 		tomb = srv_incoming_epitaph(held->in, expect->token, true);
@@ -237,7 +237,7 @@ static void push_grant(struct srv_turn *turn, const struct srv_incoming *in) {
 	srv_member_send(turn, part->member, &message);
 }
 
-/* The weight at the delay that it will have when it is committed next. */
+/* The weight for the delay that it will have if it is committed next. */
 static float push_weight(const struct srv_job *job, const struct hd_msg_request *request) {
 	uint64_t t = hd_version_counter(job->version) + 1;
 	uint64_t tau = t - hd_version_counter(request->base);
@@ -253,7 +253,7 @@ static float push_weight(const struct srv_job *job, const struct hd_msg_request 
 	);
 }
 
-/* So that the greatest value, weighed, just fits a lane; a worker for whom none fits says so. */
+/* The exponent with which the greatest weighted value just fits a lane. The worker reports if none does. */
 static int16_t push_exponent(const struct hd_msg_request *request, float weight) {
 	double peak = fabs((double)request->peak * (double)weight);
 
@@ -299,27 +299,28 @@ static void request_accept(
 	in->bytes = request->bytes;
 	srv_incoming_enter(in, SRV_STARVED);
 	TAILQ_INSERT_TAIL(&server->starved, in, starved_link);
-	server->freed = true; /* looked at before the call ends, after those that wait longer */
+	server->freed = true; /* handled before the call ends, after those that wait longer */
 }
 
 void srv_push_feed(struct srv_turn *turn) {
 	struct hd_server *server = turn->server;
 	struct srv_incoming *in = TAILQ_FIRST(&server->starved), *next;
 
-	/* All are looked at: one job's lack of memory does not hold another's updates up. */
+	/* Tries all: a job without memory does not hold up another's updates. */
 	for (; in; in = next) {
 		next = TAILQ_NEXT(in, starved_link);
 		if (srv_incoming_open(server, in, NULL) < 0)
 			continue;
 		TAILQ_REMOVE(&server->starved, in, starved_link);
-		srv_incoming_enter(in, SRV_TOLD);
+		srv_incoming_enter(in, SRV_ANNOUNCED);
 		in->granted = in->active = turn->now;
 		server->stats.granted++;
 		push_grant(turn, in);
 	}
 }
 
-/* A round that is not remembered, whose worker was told its version: when that is in this history, it stands. */
+/* A round that is not remembered, but whose worker was told its version: it stays applied if that is in this
+ * history. */
 static bool round_stands(
 	const struct srv_job *job,
 	const struct srv_member *member,
@@ -370,8 +371,8 @@ void srv_push_request(
 	}
 	part = srv_member_part(member, request->round);
 	if (part && part->in->kind == SRV_DIRECT && part->attempt == request->attempt) {
-		/* Asked twice: the answer is the same, once it is due and while it matters. */
-		if (part->in->state >= SRV_TOLD && !srv_incoming_is_whole(part->in))
+		/* Asked twice: grants again if that was due, and while it matters. */
+		if (part->in->state >= SRV_ANNOUNCED && !srv_incoming_is_whole(part->in))
 			push_grant(turn, part->in);
 		return;
 	}
@@ -381,7 +382,7 @@ void srv_push_request(
 
 /* --- withdrawn -------------------------------------------------------------------------------- */
 
-/* What is named by a token: a transfer, or a part of a sum. */
+/* The transfer named by a token: its own or that of one of its parts. */
 static struct srv_incoming *
 incoming_named(const struct hd_server *server, uint64_t token, const struct srv_part **part) {
 	struct srv_handle *handle = srv_handle_find((struct hd_server *)server, token);
@@ -405,7 +406,7 @@ void srv_push_void(struct srv_turn *turn, const struct hd_msg_void_ *void_) {
 
 	if (in && in->state >= SRV_COMING && reason == HD_REASON_EXPIRED)
 		return; /* a credit that was taken back, but spent before */
-	/* What is held whole needs nobody's help any more: it is committed. */
+	/* A complete update needs no sender any more: it is committed. */
 	if (in && in->job->id == void_->job && !srv_incoming_is_whole(in))
 		srv_incoming_fail(turn, in, reason, part);
 }
@@ -421,7 +422,7 @@ void srv_push_cancel(
 	if (!part)
 		return;
 	token = part->in->kind == SRV_SUM ? part->handle.token : part->in->handle.token;
-	/* A word on an older grant is not about this one. */
+	/* A cancel of an older grant does not apply to this one. */
 	if (srv_incoming_is_whole(part->in) || cancel->attempt < part->attempt
 	    || (cancel->token != 0 && cancel->token != token))
 		return;

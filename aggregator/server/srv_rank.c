@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes with one rank: as at the controller (ctl_rank.c), for those who JOIN without one, or who are
- * cut off from it only. */
+/* Two processes with one rank: as at the controller (ctl_rank.c), for workers that JOIN without one, or are cut off
+ * from it. */
 #include "srv_rank.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "srv_job.h"
 
-/* Another host's living process has this rank: JOIN was refused, for now or for good. */
+/* Another host's live process has this rank: JOIN was refused, for now or for good. */
 bool srv_rank_is_held(
 	struct srv_turn *turn,
 	struct srv_peer *peer,

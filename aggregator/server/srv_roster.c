@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who takes part in a job. With a controller it says so, and the server goes by its word; without one the server says
- * it to its workers: who has joined, and whose session has not ended. Changes that come together are said together.
+ * The membership of a job. With a controller the server follows its ROSTER. Without one the server sends ROSTER to its
+ * workers: those that have joined and whose session has not ended. Simultaneous changes are sent together.
  */
 #include "srv_roster.h"
 #include "srv_step.h"
@@ -15,16 +15,16 @@ static void roster_due(struct srv_turn *turn, struct srv_job *job) {
 
 	if (job->roster_timer.place != 0)
 		return;
-	/* A restored job's workers have the time to come back: nobody's data move meanwhile. */
-	if (job->life_count > 0 && job->roster.change == 0)
+	/* Gives a restored job's workers time to come back: no data shares move meanwhile. */
+	if (job->prior_count > 0 && job->roster.change == 0)
 		gap = HD_SILENCE_US * HD_US;
 	hd_timer_set(&turn->server->timers, &job->roster_timer, hd_ns_add(turn->now, gap));
 }
 
-void srv_roster_change(struct srv_turn *turn, struct srv_job *job, uint16_t rank, bool there) {
+void srv_roster_change(struct srv_turn *turn, struct srv_job *job, uint16_t rank, bool present) {
 	if (!roster_is_ours(turn->server))
 		return;
-	(void)hd_roster_set(&job->roster, rank, there);
+	(void)hd_roster_set(&job->roster, rank, present);
 	roster_due(turn, job);
 }
 
@@ -42,11 +42,11 @@ static void roster_event(struct srv_turn *turn, const struct srv_job *job) {
 	srv_job_event(turn, job, &event);
 }
 
-void srv_roster_say(struct srv_turn *turn, struct srv_job *job) {
+void srv_roster_send(struct srv_turn *turn, struct srv_job *job) {
 	struct hd_message message = {.kind = HD_MSG_ROSTER};
 	struct srv_peer *peer;
 
-	/* Another set, another number. */
+	/* A different set gets a new number. */
 	if (job->roster.change == 0
 	    || memcmp(job->roster_ranks, job->roster.ranks, sizeof job->roster_ranks) != 0) {
 		memcpy(job->roster_ranks, job->roster.ranks, sizeof job->roster_ranks);
@@ -63,14 +63,14 @@ void srv_roster_say(struct srv_turn *turn, struct srv_job *job) {
 		.ranks = {job->roster.ranks, (uint32_t)hd_roster_bytes(&job->roster)},
 	};
 	TAILQ_FOREACH (peer, &turn->server->peers, link) {
-		if (peer->job == job && peer->joined && peer->roster_told != job->roster.change) {
-			peer->roster_told = job->roster.change;
+		if (peer->job == job && peer->joined && peer->roster_sent != job->roster.change) {
+			peer->roster_sent = job->roster.change;
 			srv_peer_send(turn, peer, &message);
 		}
 	}
 }
 
-void srv_roster_told(struct srv_turn *turn, const struct hd_msg_roster *message) {
+void srv_roster_receive(struct srv_turn *turn, const struct hd_msg_roster *message) {
 	struct srv_job *job = srv_job_find(turn->server, message->job);
 	struct hd_roster roster = {
 		.change = message->change,
@@ -87,7 +87,7 @@ void srv_roster_told(struct srv_turn *turn, const struct hd_msg_roster *message)
 		return;
 	}
 	job->roster = roster;
-	/* A step may have all that it needs now, an update be too late. */
+	/* A step may be complete now, or an update late. */
 	job->dirty = true;
 	srv_step_joined(turn->server, job);
 	roster_event(turn, job);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who takes part in a job: srv_roster.c. */
+/* The membership of a job: srv_roster.c. */
 #ifndef SRV_ROSTER_H
 #define SRV_ROSTER_H
 
 #include "srv_job.h"
 
-/* The bound on delays as of the newest roster: the job's, or a stricter one. */
+/* The bound on delays by the newest roster: the job's, or a smaller one. */
 static inline uint32_t srv_job_tau(const struct srv_job *job) {
 	uint32_t tau = job->roster.tau_max;
 
@@ -13,11 +13,11 @@ static inline uint32_t srv_job_tau(const struct srv_job *job) {
 }
 
 /* A worker has joined, or is gone. */
-void srv_roster_change(struct srv_turn *turn, struct srv_job *job, uint16_t rank, bool there);
-void srv_roster_say(struct srv_turn *turn, struct srv_job *job);
-/* The controller's word. */
-void srv_roster_told(struct srv_turn *turn, const struct hd_msg_roster *message);
-/* A worker without a controller will be preempted. */
+void srv_roster_change(struct srv_turn *turn, struct srv_job *job, uint16_t rank, bool present);
+void srv_roster_send(struct srv_turn *turn, struct srv_job *job);
+/* ROSTER from the controller. */
+void srv_roster_receive(struct srv_turn *turn, const struct hd_msg_roster *message);
+/* A worker without a controller announces its preemption. */
 void srv_roster_notice(
 	struct srv_turn *turn,
 	const struct srv_peer *peer,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bottom of the server: tokens, sessions by address, what is sent, events. It knows nothing above. */
+/* The bottom of the server: tokens, sessions by address, sends, events. It knows nothing above. */
 #include "srv_job.h"
 
 #include <assert.h>
@@ -104,7 +104,7 @@ void srv_member_send(
 		srv_peer_send(turn, member->peer, message);
 }
 
-/* What the controller misses it learns anew from REGISTER, STATE and INFLIGHT. */
+/* The controller learns what it missed from REGISTER, STATE and INFLIGHT. */
 void srv_controller_send(struct srv_turn *turn, const struct hd_message *message) {
 	hd_upstream_send(&turn->server->upstream, message, turn->now, turn->sink);
 }

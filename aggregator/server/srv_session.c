@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions: who may say what, and what the controller is told about us. */
+/* Sessions: which peers may send which messages, and what the controller is told about us. */
 #include "hd_route.h"
+#include "srv_assignment.h"
 #include "srv_credit.h"
 #include "srv_order.h"
 #include "srv_peer.h"
 #include "srv_pull.h"
 #include "srv_replica.h"
 #include "srv_roster.h"
-#include "srv_told.h"
 #include "srv_update.h"
 
 #include <assert.h>
@@ -40,12 +40,12 @@ static void server_registered(struct srv_turn *turn, const struct hd_msg_registe
 	const struct srv_job *job;
 	struct srv_job *open;
 
-	/* A session that begins: the controller has forgotten them, or is another one. */
+	/* A new session: the controller forgot the requests, or is another one. */
 	TAILQ_FOREACH (open, &server->jobs, link)
 		srv_credit_end_all(turn, open, HD_REASON_EPOCH);
 	hd_upstream_on_registered(&server->upstream);
 	server->alone = false;
-	srv_told_by(server, registered->epoch);
+	srv_assignments_from(server, registered->epoch);
 	server->epoch = registered->epoch > server->epoch ? registered->epoch : server->epoch;
 	TAILQ_FOREACH (job, &server->jobs, link)
 		srv_announce(turn, job);
@@ -98,7 +98,7 @@ static void on_drop(void *turn, void *from, const struct hd_message *message) {
 }
 
 static void on_roster(void *turn, void *from, const struct hd_message *message) {
-	srv_roster_told(turn, &message->roster);
+	srv_roster_receive(turn, &message->roster);
 }
 
 static void on_probe(void *turn_, void *from, const struct hd_message *message) {
@@ -113,7 +113,7 @@ static void on_poll(void *turn, void *from, const struct hd_message *message) {
 
 /* --- from workers ----------------------------------------------------------------------------- */
 
-/* The member that a message speaks for, when its session may: it joined this job as this worker. */
+/* The member in whose name the message is sent, if its session may: it joined this job as this worker. */
 static struct srv_member *
 peer_speaks(struct srv_turn *turn, const struct srv_peer *peer, uint32_t job, uint16_t worker) {
 	assert(!peer->joined || (peer->job && peer->member));

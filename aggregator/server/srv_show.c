@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a shell may ask a server: its jobs, its counters, and the driver's ports, queues and cores. The
- * controller has the rest. */
+/* Answers a shell: jobs, counters, and the driver's ports, queues and cores. The controller has the rest. */
 #include "hd_poll.h"
 #include "hd_rows.h"
 #include "hd_stat_groups.h"
@@ -80,7 +79,7 @@ void srv_refuse_command(struct srv_turn *turn, struct srv_peer *peer) {
 	(void)snprintf(
 		message.refuse.text,
 		sizeof message.refuse.text,
-		"a server takes no commands: say it to the controller"
+		"a server takes no commands: send it to the controller"
 	);
 	srv_peer_send(turn, peer, &message);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pinned versions. A snapshot is the model's own buffer until a commit comes: then the
- * commit works on a copy (into a buffer set aside at the pin), and the snapshot keeps the old one.
- * While an update is being applied, only a version that is pinned already can be pinned.
+ * Pinned versions. A snapshot is the model's own buffer until a commit comes: then the commit works on a copy (into a
+ * buffer reserved at the pin), and the snapshot keeps the old one. While an update is being applied, only a version
+ * that is pinned already can be pinned.
  *
- * In 16 bits a version has a buffer of its own, which all who pull it so share. It is filled a little ahead of
- * whoever sends most of it, so that a big model does not hold everything else up:
+ * In 16 bits a version has a buffer of its own, shared by all pulls of that type. It is filled a little ahead of the
+ * pull that is furthest, so that a large model does not hold up everything else:
  *
  *      | rounded, sent by A and B | rounded, sent by A | rounded | not yet |
  */
@@ -29,7 +29,7 @@ static struct srv_snapshot *snapshot_pin_version(
 		return newest;
 	}
 	if (job->apply.in)
-		return NULL; /* fed when it has been applied */
+		return NULL; /* served once the update is applied */
 	if (!job->spare[0] && job->snapshot_count < HD_SNAPSHOTS_MAX)
 		job->spare[0] = srv_buffer_get(server, job);
 	if (job->spare[0] && job->snapshot_count < HD_SNAPSHOTS_MAX)
@@ -100,7 +100,7 @@ srv_snapshot_pin(struct hd_server *server, struct srv_job *job, const struct hd_
 
 	if (!snapshot || snapshot_prepare(server, job, snapshot, grant->dtype) == 0)
 		return snapshot;
-	/* Nobody gained anything by this: to try again at once would go round. */
+	/* This freed nothing for others: retrying at once would loop. */
 	srv_snapshot_unpin(server, job, snapshot);
 	server->freed = freed;
 	return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the server's counters mean: its own, and where each job stands. */
+/* The server's counters and those of its jobs, with their descriptions. */
 #include "srv_step.h"
 
 #include <assert.h>
@@ -11,55 +11,64 @@
 
 static const struct hd_stat server_stats[] = {
 	STAT(chunks, "packets", "data chunks received", HD_STAT_COUNTER),
-	STAT(chunk_bytes, "bytes", "values in them", HD_STAT_COUNTER),
-	STAT(drop_malformed, "packets", "dropped: not decodable", HD_STAT_COUNTER),
-	STAT(drop_version, "packets", "dropped: other wire version", HD_STAT_COUNTER),
-	STAT(drop_type, "packets", "dropped: a type that a server does not take", HD_STAT_COUNTER),
-	STAT(drop_token, "packets", "dropped: no such transfer: forged, late, or ahead of its EXPECT", HD_STAT_COUNTER),
+	STAT(chunk_bytes, "bytes", "bytes of values in these chunks", HD_STAT_COUNTER),
+	STAT(drop_malformed, "packets", "dropped: cannot be decoded", HD_STAT_COUNTER),
+	STAT(drop_version, "packets", "dropped: another wire version", HD_STAT_COUNTER),
+	STAT(drop_type, "packets", "dropped: a packet type that servers do not accept", HD_STAT_COUNTER),
+	STAT(drop_token, "packets",
+		"dropped: no such transfer: the token is forged, or the chunk is late, or ahead of "
+		"its EXPECT", HD_STAT_COUNTER),
 	STAT(drop_source, "packets", "dropped: not from the address of its sender's session", HD_STAT_COUNTER),
-	STAT(drop_mac, "packets", "dropped: forged or spoilt: the MAC differs, or no such key", HD_STAT_COUNTER),
-	STAT(drop_mismatch, "packets", "dropped: header or size disagrees with the grant", HD_STAT_COUNTER),
-	STAT(drop_memory, "packets", "dropped: no buffer free for the update just then", HD_STAT_COUNTER),
-	STAT(duplicates, "packets", "chunks that were held already", HD_STAT_COUNTER),
-	STAT(refused_messages, "messages", "out of place: role, job, worker, epoch", HD_STAT_COUNTER),
-	STAT(joins_delayed, "messages", "of workers that were told to come later: too many at once", HD_STAT_COUNTER),
-	STAT(granted, "updates", "pushes granted directly", HD_STAT_COUNTER),
+	STAT(drop_mac, "packets", "dropped: forged or corrupted (wrong MAC), or no such key", HD_STAT_COUNTER),
+	STAT(drop_mismatch, "packets", "dropped: header or size does not match the grant", HD_STAT_COUNTER),
+	STAT(drop_memory, "packets", "dropped: no buffer was free for the update", HD_STAT_COUNTER),
+	STAT(duplicates, "packets", "chunks that had already arrived", HD_STAT_COUNTER),
+	STAT(refused_messages, "messages",
+		"messages refused: unexpected role, job, worker or epoch", HD_STAT_COUNTER),
+	STAT(joins_delayed, "messages",
+		"JOINs of workers that were told to retry later: too many at once", HD_STAT_COUNTER),
+	STAT(granted, "updates", "pushes that the server itself granted", HD_STAT_COUNTER),
 	STAT(expected, "updates", "pushes announced by the controller", HD_STAT_COUNTER),
 	STAT(credits, "updates", "pushes granted in advance", HD_STAT_COUNTER),
-	STAT(credits_spent, "updates", "of these, that came", HD_STAT_COUNTER),
-	STAT(credits_unspent, "updates", "of these, and of those that were not taken, that did not come", HD_STAT_COUNTER),
-	STAT(committed, "updates", "applied", HD_STAT_COUNTER),
-	STAT(dropped, "updates", "dropped at the commit", HD_STAT_COUNTER),
-	STAT(failed, "updates", "failed", HD_STAT_COUNTER),
-	STAT(voided, "updates", "positions given up", HD_STAT_COUNTER),
-	STAT(overtaken, "updates", "committed ahead of an earlier position", HD_STAT_COUNTER),
+	STAT(credits_spent, "updates", "pushes that arrived on a credit", HD_STAT_COUNTER),
+	STAT(credits_unspent, "updates",
+		"credits, accepted by the worker or not, that ended without their push", HD_STAT_COUNTER),
+	STAT(committed, "updates", "updates applied", HD_STAT_COUNTER),
+	STAT(dropped, "updates", "updates dropped at the commit", HD_STAT_COUNTER),
+	STAT(failed, "updates", "updates that failed", HD_STAT_COUNTER),
+	STAT(voided, "updates", "positions that were voided", HD_STAT_COUNTER),
+	STAT(overtaken, "updates", "updates committed ahead of an earlier position", HD_STAT_COUNTER),
 	STAT(replaced, "updates", "transfers replaced by a newer attempt", HD_STAT_COUNTER),
-	STAT(sync_steps, "steps", "of synchronous jobs; their updates are among those committed", HD_STAT_COUNTER),
-	STAT(sums, "sums", "applied; their updates are among those committed", HD_STAT_COUNTER),
-	STAT(pulls, "pulls", "pulls begun", HD_STAT_COUNTER),
+	STAT(sync_steps, "steps",
+		"optimizer steps of synchronous jobs; their updates are counted in committed", HD_STAT_COUNTER),
+	STAT(sums, "sums", "sums applied; their updates are counted in committed", HD_STAT_COUNTER),
+	STAT(pulls, "pulls", "pulls started", HD_STAT_COUNTER),
 	STAT(pulls_delivered, "pulls", "models delivered", HD_STAT_COUNTER),
-	STAT(pulls_not_modified, "pulls", "conditional pulls that found nothing newer", HD_STAT_COUNTER),
-	STAT(pulls_failed, "pulls", "pulls that ended otherwise", HD_STAT_COUNTER),
-	STAT(pulls_older, "pulls", "pulls that were given an older version than the newest", HD_STAT_COUNTER),
+	STAT(pulls_not_modified, "pulls", "conditional pulls for which there was no newer version", HD_STAT_COUNTER),
+	STAT(pulls_failed, "pulls", "pulls that failed", HD_STAT_COUNTER),
+	STAT(pulls_older, "pulls", "pulls that received a version older than the newest", HD_STAT_COUNTER),
 	STAT(snapshots, "snapshots", "versions pinned for pulls", HD_STAT_COUNTER),
-	STAT(copies, "copies", "models copied because a commit came while one was pinned", HD_STAT_COUNTER),
-	STAT(steps, "steps", "parts of commits; more than commits where big updates took several", HD_STAT_COUNTER),
+	STAT(copies, "copies", "models copied because a commit came while a version was pinned", HD_STAT_COUNTER),
+	STAT(steps, "steps",
+		"slices of commits; more than the commits if large updates took several slices", HD_STAT_COUNTER),
 	STAT(checkpoints, "checkpoints", "checkpoints written", HD_STAT_COUNTER),
-	STAT(checkpoint_errors, "checkpoints", "that could not be written", HD_STAT_COUNTER),
+	STAT(checkpoint_errors, "checkpoints", "checkpoints that could not be written", HD_STAT_COUNTER),
 	STAT(states_sent, "states", "models and momenta sent to replicas", HD_STAT_COUNTER),
-	STAT(log_messages, "messages", "of the commit log, to replicas", HD_STAT_COUNTER),
-	STAT(commits_held, "updates", "that waited, as the replica would have been too far behind", HD_STAT_COUNTER),
-	STAT(replicated, "updates", "applied as a replica", HD_STAT_COUNTER),
-	STAT(copies_asked, "updates", "copies that a replica asked for", HD_STAT_COUNTER),
-	STAT(copies_lost, "updates", "of these, that nobody has any more: a state is sent instead", HD_STAT_COUNTER),
+	STAT(log_messages, "messages", "messages of the commit log sent to replicas", HD_STAT_COUNTER),
+	STAT(commits_held, "updates", "commits that waited because the replica was too far behind", HD_STAT_COUNTER),
+	STAT(replicated, "updates", "updates applied as a replica", HD_STAT_COUNTER),
+	STAT(copies_asked, "updates", "copies that a replica requested", HD_STAT_COUNTER),
+	STAT(copies_lost, "updates",
+		"requested copies that no worker holds any more: a state is sent instead", HD_STAT_COUNTER),
 	STAT(states_taken, "states", "models and momenta received as a replica", HD_STAT_COUNTER),
-	STAT(notices, "nodes", "workers without a controller that will be preempted", HD_STAT_COUNTER),
-	STAT(promoted, "jobs", "that this replica became the server of", HD_STAT_COUNTER),
-	STAT(retired, "jobs", "that another node became the server of", HD_STAT_COUNTER),
-	STAT(ended, "jobs", "that nobody was in any more, or that were evicted", HD_STAT_COUNTER),
-	STAT(begun_alone, "jobs", "begun without a word of the controller, which was silent", HD_STAT_COUNTER),
-	STAT(sends_broken, "sessions", "given up because their queue was full", HD_STAT_COUNTER),
-	STAT(memory_bytes, "bytes", "held for models, snapshots and updates", HD_STAT_GAUGE),
+	STAT(notices, "nodes",
+		"workers that announced their preemption to this server, without a controller", HD_STAT_COUNTER),
+	STAT(promoted, "jobs", "jobs whose server this replica has become", HD_STAT_COUNTER),
+	STAT(retired, "jobs", "jobs whose server another node has become", HD_STAT_COUNTER),
+	STAT(ended, "jobs", "jobs that ended: all workers left, or an operator evicted the job", HD_STAT_COUNTER),
+	STAT(begun_alone, "jobs", "jobs started without the controller, which did not answer", HD_STAT_COUNTER),
+	STAT(sends_broken, "sessions", "sessions closed because their send queue was full", HD_STAT_COUNTER),
+	STAT(memory_bytes, "bytes", "memory held for models, snapshots and updates", HD_STAT_GAUGE),
 };
 /* clang-format on */
 
@@ -85,38 +94,42 @@ struct job_stats {
 #define JOB(name, unit, help)                                                                      \
 	{#name, unit, help, HD_STAT_GAUGE, HD_STAT_U64, offsetof(struct job_stats, name)},
 
-static const struct hd_stat job_stats[]
-	= {JOB(members, "nodes", "workers that have joined, also those that left"
-	) JOB(workers, "nodes", "that take part now"
-	) JOB(open, "updates", "updates that may come, come, or wait for their commit"
-	) JOB(pulls, "pulls", "pulls under way"
+static const struct hd_stat job_stats[] = {
+	JOB(members, "nodes", "workers that have joined, including those that left"
+	) JOB(workers, "nodes", "workers that take part at present"
+	) JOB(open, "updates", "updates that are expected, arriving, or waiting for their commit"
+	) JOB(pulls, "pulls", "pulls in progress"
 	) JOB(version, "updates", "commits in this history"
-	) JOB(durable, "updates", "of these, durable: on the replica, without one in a checkpoint"
-	) JOB(incarnation, "", "life of the server that it is in"
-	) JOB(position, "positions", "highest told"
+	) JOB(durable,
+	      "updates",
+	      "commits that are durable: on the replica, or without a replica in a checkpoint"
+	) JOB(incarnation, "", "incarnation of the model's history"
+	) JOB(position, "positions", "highest position announced by the controller"
 	) JOB(model_bytes, "bytes", "size of the model"
-	) JOB(gathered, "updates", "in the step that a synchronous job gathers"
-	) JOB(needed, "updates", "that it waits for, these included; 0: not synchronous"
-	) JOB(missing, "nodes", "workers here that have no update in it"
-	) JOB(missing_first, "", "the lowest rank of these; 4096: none"
-	) JOB(round, "", "of a federated job: under way, or the last"
-	) JOB(drawn, "nodes", "workers drawn for it"
-	) JOB(rounds_ended, "rounds", "that made a step, in this life"
-	) JOB(rounds_empty, "rounds", "that nobody gave anything for"
-	) JOB(rounds_lacked, "", "times that nobody came for as long as a round waits for clients"
-	) JOB(partial, "updates", "of clients that did not do all epochs"
-	) JOB(gave_up, "nodes", "clients that gave nothing for a round"
-	) JOB(weight_received, "", "of what was taken into rounds' sums"
-	) JOB(weight_applied, "", "of this, in the model"
-	) JOB(mu_permille, "", "of the proximal term, in thousandths"
-	) JOB(late, "updates", "of rounds before, that counted nevertheless")
-		   JOB(gamma_permille, "", "how inexact its clients are, the mean in thousandths")};
+	) JOB(gathered, "updates", "updates in the current step of a synchronous job"
+	) JOB(needed, "updates", "updates that the current step needs in total; 0: not synchronous"
+	) JOB(missing, "nodes", "workers present without an update in the current step"
+	) JOB(missing_first, "", "lowest rank of the missing workers; 4096: none"
+	) JOB(round, "", "number of the current or last round of a federated job"
+	) JOB(drawn, "nodes", "workers drawn for the current or last round"
+	) JOB(rounds_ended, "rounds", "rounds that made a step, since the server started"
+	) JOB(rounds_empty, "rounds", "rounds without any update, since the server started"
+	) JOB(rounds_lacked,
+	      "",
+	      "times that a round had too few clients for its wait_ms, since the server started"
+	) JOB(partial, "updates", "updates of clients that did not complete all epochs"
+	) JOB(gave_up, "nodes", "clients that gave no update for a round"
+	) JOB(weight_received, "", "total sample weight of the updates accepted into rounds"
+	) JOB(weight_applied, "", "total sample weight of the updates applied to the model"
+	) JOB(mu_permille, "", "mu, the weight of the proximal term, in thousandths")
+		JOB(late, "updates", "updates of earlier rounds that were counted nevertheless")
+			JOB(gamma_permille, "", "mean inexactness of the clients, in thousandths")};
 
 const struct hd_stat_group hd_server_job_group = {
 	.name = "server_job",
 	.help = "jobs of the parameter server",
 	.label = {"tenant", "job"},
-	.label_help = {"who owns it", "its name"},
+	.label_help = {"tenant that owns the job", "name of the job"},
 	.stats = job_stats,
 	.count = sizeof job_stats / sizeof job_stats[0],
 };
@@ -127,21 +140,21 @@ const struct hd_stat_group *const hd_server_groups[]
 static const struct hd_histogram_family first_chunk = {
 	.group = "server",
 	.name = "first_chunk",
-	.help = "from a push's grant to its first chunk",
+	.help = "time from the grant of a push to its first chunk",
 	.scale = &hd_scale_time,
 };
 
 static const struct hd_histogram_family staleness = {
 	.group = "server",
 	.name = "staleness",
-	.help = "delays of applied updates",
+	.help = "delays of applied updates, in commits",
 	.scale = &hd_scale_delay,
 };
 
 static const struct hd_histogram_family pull = {
 	.group = "server",
 	.name = "pull",
-	.help = "from a pull's grant to its delivery",
+	.help = "time from the grant of a pull to its delivery",
 	.scale = &hd_scale_time,
 };
 

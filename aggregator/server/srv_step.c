@@ -2,15 +2,15 @@
 /*
  * Steps of synchronous jobs: several updates with one base, applied as one step of their mean.
  *
- *   queue:  w3 complete, w1 comes, w0+w2 (a sum) complete        base 8 = the job's version
+ *   queue:  w3 complete, w1 in flight, w0+w2 (a sum) complete    base 8 = the job's version
  *             \                        \
  *              sum = w3             sum += w0+w2     count 3 of 4:  w1 completes:  model 12
- *                                                                   what else has base 8 is late from here on
+ *                                                                   other updates with base 8 are late from here on
  *
- * A member is added to the sum as soon as it is complete, and its own buffer is free again: a step costs one buffer,
- * however many members it has. The order of adding is that of the commit log. Members stay open transfers until
- * the step is applied, so that whoever asks again for one hears nothing new; an unfinished step is lost with the
- * server, and its workers push again.
+ * A member is added to the sum as soon as it is complete, and its own buffer is free again: a step costs one buffer for
+ * any number of members. Updates are added in the order of the commit log. Members stay open transfers until the step
+ * is applied, so a repeated request gets no new answer. An unfinished step is lost with the server; its workers push
+ * again.
  */
 #include "hd_kernels.h"
 #include "hd_runs.h"
@@ -20,25 +20,26 @@
 #include <assert.h>
 #include <math.h>
 
-#define STEP_RETRY_US 10000 /* no memory for the sum */
-#define STEP_WAIT_US 1000000 /* so long it waits before that is said, */
+#define STEP_RETRY_US 10000 /* while there is no memory for the sum */
+#define STEP_WAIT_US 1000000 /* a longer wait is reported, */
 #define STEP_BLOCK 1024 /* values of a late update that are scaled at once */
-#define STEP_SAY_US 10000000 /* so often at most, of one job */
+#define STEP_REPORT_US 10000000 /* of one job at most this often */
 
 static uint32_t roster_count(const struct srv_job *job) {
 	return job->roster.sync_count > 0 ? job->roster.sync_count : job->spec.sync_count;
 }
 
-/* N of the step under way, or of the next. A roster that raises it is for the next step, so that no step mixes two;
- * one that lowers it ends the wait at once, as a death does: else it would wait for updates that nobody is granted. */
+/* N of the current step, or of the next. A roster that raises N applies to the next step, so that no step mixes two.
+ * One that lowers N ends the wait at once, as a lost worker does: otherwise the step would wait for updates that are
+ * not granted. */
 uint32_t srv_step_count(const struct srv_job *job) {
 	uint32_t now = roster_count(job);
 
 	return job->step.count > 0 && job->step.most < now ? job->step.most : now;
 }
 
-/* The factor on its mean comes from the same change as its N; where all are waited for, from the newest. Who has not
- * been told of any yet (a replica that was promoted) goes on as the step before. */
+/* The factor on the mean comes from the same change as N; if the step waits for all workers, from the newest. Without
+ * any change yet (a replica that was promoted) the last step's factor stays. */
 static void step_follow(struct srv_job *job) {
 	struct srv_step *step = &job->step;
 
@@ -49,13 +50,13 @@ static void step_follow(struct srv_job *job) {
 	if (job->roster.change != 0)
 		step->scale = hd_roster_scale(&job->roster, job->spec.scale_base);
 	if (step->scale <= 0 || job->spec.sync == HD_SYNC_FEDERATED)
-		step->scale = 1; /* rounds have weights */
+		step->scale = 1; /* federated updates have their own weights */
 }
 
-/* Who is here and pushes on; an observer never does. */
+/* The workers that are here and push; never observers. */
 struct present {
 	uint32_t count;
-	uint32_t missing; /* of these, without an update in the step */
+	uint32_t missing; /* of these: without an update in the step */
 	uint16_t first; /* the lowest rank of those missing */
 };
 
@@ -79,14 +80,14 @@ static struct present step_present(const struct hd_server *server, const struct 
 
 /* --- adding ----------------------------------------------------------------------------------- */
 
-/* Only a federated job's updates weigh differently. */
+/* Only a federated job's updates have different weights. */
 static double step_weight(const struct srv_job *job, const struct srv_incoming *in) {
 	return job->spec.sync == HD_SYNC_FEDERATED ? (double)in->scale * srv_incoming_weights(in) :
 						     in->part_count;
 }
 
-/* How late its parts are. A sum cannot be taken apart: the oldest of them says what is left of all. Halves, so that
- * the product is exact, and the order of adding and scaling does not matter. */
+/* How late its parts are. A sum cannot be split: its oldest part sets the factor for all. Factors are powers of 1/2, so
+ * that products are exact, and the order of adding and scaling does not matter. */
 static void step_date(struct srv_job *job, struct srv_incoming *in) {
 	uint32_t most = 0;
 
@@ -95,7 +96,7 @@ static void step_date(struct srv_job *job, struct srv_incoming *in) {
 
 		late = late <= HD_LATE_STEPS_MAX ?
 			late :
-			0; /* a copy's: its log says what is in the step */
+			0; /* of a copy: the log says what is in the step */
 		in->parts[i].late = (uint8_t)late;
 		job->step.late += late > 0;
 		most = late > most ? late : most;
@@ -121,7 +122,7 @@ bool srv_step_take(
 		in->queued = false;
 	}
 	srv_incoming_enter(in, SRV_STEPPED);
-	in->steps = 1; /* whatever it is a sum of, the step is one */
+	in->steps = 1; /* the step is one, however many updates the sum has */
 	TAILQ_INSERT_TAIL(&step->members, in, queue_link);
 	if (scale > 0)
 		step->scale = scale;
@@ -139,7 +140,7 @@ bool srv_step_take(
 	return true;
 }
 
-/* A late one: what is left of it. */
+/* Adds a late update with its reduced weight. */
 static void step_add_scaled(struct srv_step *step, uint64_t at, uint64_t count) {
 	const struct srv_incoming *in = step->adding;
 	const uint16_t *half = (const void *)in->buffer->data;
@@ -177,7 +178,7 @@ static void step_add_dense(struct srv_step *step, uint64_t at, uint64_t count) {
 		hd_add_f32(sum, in->buffer->data + at, count);
 }
 
-/* The chunk's runs, which were checked when it came. */
+/* Adds a chunk's runs, which were checked when it arrived. */
 static void step_add_runs(struct srv_job *job, const uint8_t *chunk, size_t bytes) {
 	struct hd_runs_cursor cursor;
 	struct hd_run run;
@@ -204,7 +205,7 @@ static void step_spend(struct hd_server *server, uint64_t values) {
 	server->apply_left -= values < server->apply_left ? values : server->apply_left;
 }
 
-/* The sum is dense: what no member names stays 0. True: all of it is added. */
+/* The sum is dense: values that no member names stay 0. True: all of it is added. */
 static bool step_add_sparse(struct hd_server *server, struct srv_job *job) {
 	struct srv_step *step = &job->step;
 	const struct srv_incoming *in = step->adding;
@@ -227,7 +228,7 @@ static bool step_add_sparse(struct hd_server *server, struct srv_job *job) {
 	return step->read == in->bytes;
 }
 
-/* True: all of the newest member is in the sum. */
+/* True: the newest member is added completely. */
 static bool step_add_some(struct hd_server *server, struct srv_job *job) {
 	struct srv_step *step = &job->step;
 	uint64_t count = job->values - step->done;
@@ -257,9 +258,10 @@ bool srv_step_add(struct hd_server *server, struct srv_job *job) {
 
 /* --- the step --------------------------------------------------------------------------------- */
 
-/* N different workers are waited for until so many were here at once; after that a death or a leave lowers the
- * number, as it does when all are waited for. Whoever is here can fill a step of n updates alone. When nobody
- * pushes on, what is there is the step. Those that come when all have gone are waited for as the first were. */
+/* A step of N workers waits until N have been here at once. From then on a lost or leaving worker lowers the number, as
+ * it does in a step of all workers. In a step of n updates any worker may fill it alone. When no worker pushes any
+ * more, the updates that are here are the step. Workers that come after all have left are waited for as at the
+ * beginning. */
 uint32_t srv_step_needs(const struct hd_server *server, const struct srv_job *job) {
 	const struct present present = step_present(server, job);
 	uint32_t most = job->step.count + present.missing, count = srv_step_count(job);
@@ -281,8 +283,8 @@ void srv_step_joined(const struct hd_server *server, struct srv_job *job) {
 		job->step.formed = step_present(server, job).count >= srv_step_count(job);
 }
 
-/* Whoever comes back after a cut is the same, and goes on as before. */
-void srv_step_anew(
+/* A worker that reconnects is no new process: the step continues as before. */
+void srv_step_restart_member(
 	const struct hd_server *server,
 	struct srv_job *job,
 	const struct srv_member *member
@@ -324,16 +326,16 @@ hd_ns srv_step_watch(struct srv_turn *turn, struct srv_job *job) {
 	}
 	if (step->count == 0)
 		return again;
-	if (step->told != 0)
-		due = hd_ns_max(due, hd_ns_add(step->told, STEP_SAY_US * HD_US));
+	if (step->reported_at != 0)
+		due = hd_ns_max(due, hd_ns_add(step->reported_at, STEP_REPORT_US * HD_US));
 	if (turn->now >= due) {
 		event.version = job->version;
 		event.aux = srv_step_missing(turn->server, job, &event.worker);
 		event.worker = event.aux > 0 ? event.worker : 0;
 		event.value = (double)(turn->now - step->since) / 1e9;
 		srv_job_event(turn, job, &event);
-		step->told = turn->now;
-		due = hd_ns_add(turn->now, STEP_SAY_US * HD_US);
+		step->reported_at = turn->now;
+		due = hd_ns_add(turn->now, STEP_REPORT_US * HD_US);
 	}
 	return hd_ns_min(again, due);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sums that come from the slots of a switch on the path (docs/switch.md), to the server and to its replica alike.
+ * Sums that come through the slots of a switch on the path (docs/switch.md), to the server and its replica alike.
  *
  *   worker 0 --chunk c--> switch --RESULT(c, sum)--> here: into its place, if all members are in it
- *   worker 1 --chunk c-->   |    <--RESULT(c, no values)-- "held": passed on to all members, who may send on
+ *   worker 1 --chunk c-->   |    <--RESULT(c, no values)-- "held": passed on to all members, which may send on
  *
- * There is no session with the switch, nor a SACK: each RESULT is answered, what came before as well. A sum that lost
- * a member is not taken: MEMBERS told of all of them, and they are committed together or not at all.
+ * There is no session with the switch and no SACK: each RESULT is answered, repeated ones too. A sum that lacks a
+ * member is not taken: MEMBERS named all of them, and they are committed together or not at all.
  */
 #include "hd_kernels.h"
 #include "hd_switch_numbers.h"
@@ -26,7 +26,7 @@ static void stream_answer(
 	turn->sink->send(turn->sink, to, head, sizeof head, NULL, 0);
 }
 
-/* As one chunk of the sum: what fills up its last one is no value. False: it is none of it. */
+/* Presents it as one chunk of the sum, without the padding of the last one. False: it is not of this sum. */
 static bool
 stream_trim(const struct srv_incoming *in, struct hd_chunk_header *header, size_t *payload_bytes) {
 	uint64_t values = in->bytes / sizeof(uint32_t);

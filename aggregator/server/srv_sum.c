@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sums: what MEMBERS tells of, and who sends it.
+ * Sums announced by MEMBERS, and the aggregators that send them.
  *
  *   w0 --chunks--> aggregator --chunks of g0 + g1 + g2--> here      one transfer, three rounds
  *   w1 --chunks-->     |                                            all of them are committed, or none:
- *   w2 --chunks-->     +-- its session: SACK, GO and VOID go there  a sum cannot be taken apart
+ *   w2 --chunks-->     +-- its session: SACK, GO and VOID go there  a sum cannot be split
  *
- * So a sum of which one part has ended already, or comes too late, is refused whole; that part's worker hears how it
- * ended, the others are asked to ask again.
+ * So a sum with one part that has ended already, or would be late, is refused as a whole: that part's worker is told
+ * its outcome, the others are told to ask again.
  */
 #include "hd_group.h"
 #include "srv_replica.h"
@@ -15,7 +15,7 @@
 
 #include <math.h>
 
-/* One MEMBERS, while it is looked at. */
+/* A MEMBERS message being checked. */
 struct sum {
 	const struct hd_msg_members *message;
 	struct srv_job *job; /* NULL: unknown */
@@ -44,8 +44,8 @@ static void sum_report(struct srv_turn *turn, const struct sum *sum, enum hd_rea
 	srv_controller_send(turn, &message);
 }
 
-/* The sum will not be taken: its workers need not find out by waiting, nor its aggregator. Rounds that are over are
- * told how they ended. */
+/* Refuses the sum: tells its workers and its aggregator at once, so that they need not time out. Rounds that have ended
+ * get their outcome. */
 static void sum_refuse(struct srv_turn *turn, const struct sum *sum, enum hd_reason reason) {
 	const struct hd_msg_members *message = sum->message;
 	struct hd_addr sender = {message->peer_ipv4, message->peer_port};
@@ -74,7 +74,7 @@ static void sum_refuse(struct srv_turn *turn, const struct sum *sum, enum hd_rea
 	}
 }
 
-/* Whether two members are one push, or one transfer: sorted, so that a long list costs no square. */
+/* Orders members by push, or by transfer, to find duplicates in a long list without comparing all pairs. */
 static int sum_compare_pushes(const void *a, const void *b) {
 	const struct hd_group_member *one = a, *other = b;
 
@@ -120,7 +120,7 @@ static enum hd_reason sum_check_members(struct srv_turn *turn, const struct sum 
 	return sum_repeats(sum) ? HD_REASON_REFUSED : HD_REASON_NONE;
 }
 
-/* What is wrong with it in itself. */
+/* Checks the MEMBERS itself. */
 static enum hd_reason sum_check(struct srv_turn *turn, const struct sum *sum) {
 	const struct hd_msg_members *message = sum->message;
 
@@ -139,7 +139,7 @@ static enum hd_reason sum_check(struct srv_turn *turn, const struct sum *sum) {
 	return sum_check_members(turn, sum);
 }
 
-/* Why it could not be committed whole, as far as can be said now. */
+/* Why it could not be committed as a whole, as far as is known now. */
 static enum hd_reason sum_obstacle(const struct sum *sum) {
 	for (uint16_t i = 0; i < sum->count; i++) {
 		struct hd_group_member at = sum_at(sum, i);
@@ -149,13 +149,13 @@ static enum hd_reason sum_obstacle(const struct sum *sum) {
 
 		if (srv_push_is_over(sum->job, member, at.base, i, &round))
 			return round.reason != HD_REASON_NONE ? round.reason : HD_REASON_DUPLICATE;
-		if (older && !srv_part_gives_way(older, at.attempt))
+		if (older && !srv_part_is_superseded(older, at.attempt))
 			return HD_REASON_DUPLICATE;
 	}
 	return HD_REASON_NONE;
 }
 
-/* 0, or an error when a token cannot be kept: the sum is destroyed then. */
+/* 0, or an error if a token cannot be registered: then the sum is destroyed. */
 static int sum_fill(struct srv_turn *turn, const struct sum *sum, struct srv_incoming *in) {
 	srv_sum_expect(in, sum->message);
 	for (uint16_t i = 0; i < sum->count; i++) {
@@ -213,7 +213,7 @@ void srv_sum_members(struct srv_turn *turn, const struct hd_msg_members *message
 	enum hd_reason reason;
 
 	if (srv_handle_find(turn->server, message->token))
-		return; /* told already */
+		return; /* a repeated MEMBERS */
 	if (sum.job && sum.job->replica) {
 		rep_ops.members(turn, sum.job, message, sum.count);
 		return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a job went, for whoever runs the server: told once everybody has left or was lost, what was held
- * whole has been committed and the last checkpoint was tried; and when the server ends. A job that somebody
- * joins again goes on counting, and is reported again.
+ * The summary of a job, for its operator: reported once all workers have left or were lost, complete updates have been
+ * committed and the last checkpoint was tried; and when the server ends. A job that is joined again continues its
+ * counts, and is reported again.
  */
 #include "srv_job.h"
 #include "srv_keep.h"
@@ -63,7 +63,7 @@ void srv_summary_pulled(
 	}
 }
 
-/* --- telling ---------------------------------------------------------------------------------- */
+/* --- reporting -------------------------------------------------------------------------------- */
 
 static uint32_t summary_workers(const struct srv_job *job, struct hd_worker_summary *rows) {
 	uint32_t count = 0;
@@ -98,7 +98,7 @@ void srv_summary_tell(struct srv_turn *turn, struct srv_job *job) {
 	summary.version = job->version;
 	summary.durable = job->durable;
 	summary.ended = turn->now;
-	summary.resumed = job->life_count > 0;
+	summary.resumed = job->prior_count > 0;
 	summary.bytes = job->bytes;
 	summary.workers = rows;
 	summary.worker_count = summary_workers(job, rows);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How updates end, in messages to their workers, to aggregators and to the controller. */
+/* Messages that tell workers, aggregators and the controller how updates end. */
 #include "hd_group.h"
 #include "srv_incoming.h"
 
@@ -27,8 +27,8 @@ void srv_commit_outcome(
 	srv_member_send(turn, member, &message);
 }
 
-/* A controller that was told of a sum part by part takes the parts for pushes of their workers: each part has made a
- * version of its own, and of the workers' links the sum's rate says nothing. */
+/* A controller that got a sum announced part by part takes the parts for separate pushes: each part made its own
+ * version, and the sum's rate says nothing about the workers' links. */
 static void report_part(
 	const struct srv_incoming *in,
 	const struct srv_part *part,
@@ -42,7 +42,7 @@ static void report_part(
 		report->version -= after;
 }
 
-static void commit_say_report(
+static void commit_send_report(
 	struct srv_turn *turn,
 	const struct srv_incoming *in,
 	const struct srv_part *part,
@@ -88,11 +88,11 @@ void srv_commit_report(
 	if (!turn->server->upstream.session)
 		return;
 	if (in->kind == SRV_SUM && !in->apart) {
-		commit_say_report(turn, in, NULL, round);
+		commit_send_report(turn, in, NULL, round);
 		return;
 	}
 	for (uint16_t i = 0; i < in->part_count; i++)
-		commit_say_report(turn, in, &in->parts[i], round);
+		commit_send_report(turn, in, &in->parts[i], round);
 }
 
 void srv_peer_withdraw(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Updates on their way: which may come, how they come, how they are committed. */
+/* Updates in transfer: accepting, receiving and committing them. */
 #ifndef SRV_UPDATE_H
 #define SRV_UPDATE_H
 
@@ -18,10 +18,10 @@ void srv_push_cancel(
 	struct srv_member *member,
 	const struct hd_msg_cancel *cancel
 );
-/* Direct updates that waited for memory. */
+/* Resumes direct updates that waited for memory. */
 void srv_push_feed(struct srv_turn *turn);
-/* The round has ended already, or an update on `base` cannot be applied any more, `ahead` others first: how, in
- * *round. Ended rounds keep the outcome that they had. */
+/* Whether the round has ended already, or an update on `base` cannot be applied any more after `ahead` others: *round
+ * has the outcome. Ended rounds keep their outcome. */
 bool srv_push_is_over(
 	const struct srv_job *job,
 	const struct srv_member *member,
@@ -29,17 +29,17 @@ bool srv_push_is_over(
 	uint64_t ahead,
 	struct srv_round *round
 );
-/* Answers a push that is over; one that is decided only now is recorded and counted. */
+/* Answers such a push; an outcome that is decided only now is recorded and counted. */
 void srv_push_answer(
 	struct srv_turn *turn,
 	struct srv_job *job,
 	struct srv_member *member,
 	const struct srv_round *round
 );
-/* Whether a new grant of the round takes the place of this one: its attempt is newer, or the same and not under way,
- * and this one is not held whole. */
-bool srv_part_gives_way(const struct srv_part *older, uint8_t attempt);
-/* It does. */
+/* Whether a new grant of the round replaces this one: its attempt is newer, or the same and not in flight, and this one
+ * is not complete. */
+bool srv_part_is_superseded(const struct srv_part *older, uint8_t attempt);
+/* Replaces it. */
 void srv_part_replace(struct srv_turn *turn, const struct srv_part *older);
 
 /* --- srv_sum.c -------------------------------------------------------------------------------- */
@@ -49,12 +49,12 @@ void srv_sum_void(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 
 /* --- srv_assembly.c --------------------------------------------------------------------------- */
 void srv_assembly_chunk(struct srv_turn *turn, const struct hd_packet *packet);
-/* Acknowledges, completes and sends go, for everything that the call touched. */
+/* Acknowledges, completes and sends go for everything that the call touched. */
 void srv_assembly_settle(struct srv_turn *turn);
 void srv_assembly_timer(struct srv_turn *turn, struct srv_incoming *in);
 
 /* --- srv_commit.c ----------------------------------------------------------------------------- */
-/* Applies what is due, as far as the call's budget reaches. */
+/* Commits what is due, as far as the call's budget allows. */
 void srv_commit_run(struct srv_turn *turn, struct srv_job *job);
 
 #endif

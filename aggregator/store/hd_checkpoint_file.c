@@ -140,7 +140,7 @@ static int sync_directory(const char *directory) {
 	return rc;
 }
 
-/* What is older than the kept ones goes. Not finding any is no error: the checkpoint is safe. */
+/* Removes all but the newest ones. Failing to remove them is no error: the checkpoint is safe. */
 static void remove_older(const char *directory, uint32_t job) {
 	char path[PATH_MAX];
 	struct hd_files *files;
@@ -290,7 +290,7 @@ static int read_file(
 	return rc;
 }
 
-/* What a server that was killed in the middle of a write left: it would fill the disk in time. */
+/* Removes unfinished files of a server that was killed during a write: they would fill the disk in time. */
 static void remove_unfinished(const char *directory, uint32_t job) {
 	char path[PATH_MAX], name[64];
 	DIR *dir = opendir(directory);
@@ -316,7 +316,7 @@ int hd_checkpoint_read(
 	const char *directory,
 	uint32_t job,
 	struct hd_checkpoint *checkpoint,
-	void (*say)(void *owner, const char *sentence),
+	void (*report)(void *owner, const char *sentence),
 	void *owner
 ) {
 	char path[PATH_MAX], error[128], sentence[HD_SENTENCE_BYTES];
@@ -338,10 +338,10 @@ int hd_checkpoint_read(
 			break;
 		if (rc < 0) {
 			(void)snprintf(sentence, sizeof sentence, "%s: %s: not used", path, error);
-			say(owner, sentence);
+			report(owner, sentence);
 		} else if (i > 0) {
 			(void)snprintf(sentence, sizeof sentence, "%s: used instead", path);
-			say(owner, sentence);
+			report(owner, sentence);
 		}
 	}
 	if (rc == 0)

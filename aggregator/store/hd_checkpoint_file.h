@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checkpoints in a directory: DIR/<job>-<incarnation>-<counter>.safetensors, numbers in fixed-width
- * hexadecimal so that names sort by version. A file appears whole or not at all; the newest two of a job
- * are kept.
+ * Checkpoints in a directory: DIR/<job>-<incarnation>-<counter>.safetensors, with numbers in fixed-width hexadecimal so
+ * that names sort by version. A file appears complete or not at all; the newest two of a job are kept.
  */
 #ifndef HD_CHECKPOINT_FILE_H
 #define HD_CHECKPOINT_FILE_H
@@ -11,8 +10,8 @@
 
 #define HD_CHECKPOINTS_KEPT 2
 
-/* Writes to a temporary file, syncs it, renames it, syncs the directory, removes older ones. 0 or
- * -errno; error says which file and what. Blocks: call it from a thread of its own. */
+/* Writes to a temporary file, syncs it, renames it, syncs the directory, removes older files. 0 or -errno; error says
+ * which file and what. Blocks: call it from a thread of its own. */
 int hd_checkpoint_write(
 	const char *directory,
 	const struct hd_checkpoint *checkpoint,
@@ -20,15 +19,14 @@ int hd_checkpoint_write(
 	size_t error_bytes
 );
 
-/* Removes what a killed server left unfinished, and reads the newest readable checkpoint of a job:
- * 0 with malloc'ed arrays (hd_safetensors_free()); -ENOENT: none there; -EBADMSG: there are some,
- * and all are damaged; else -errno. `say` is called with a sentence for each damaged file, and for
- * the one that is used instead. */
+/* Removes what a killed server left unfinished, and reads the newest readable checkpoint of a job: 0 with malloc'ed
+ * arrays (hd_safetensors_free()); -ENOENT: none there; -EBADMSG: all of them are damaged; else -errno. `report` is
+ * called with a sentence for each damaged file, and for the one that is used instead. */
 int hd_checkpoint_read(
 	const char *directory,
 	uint32_t job,
 	struct hd_checkpoint *checkpoint,
-	void (*say)(void *owner, const char *sentence),
+	void (*report)(void *owner, const char *sentence),
 	void *owner
 );
 

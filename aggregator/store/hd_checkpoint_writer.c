@@ -17,7 +17,7 @@ struct hd_write {
 	char error[HD_ERROR_BYTES];
 };
 
-/* A ring: first..written are to be taken, written..given are to be written. */
+/* A ring: entries first..written are done, to be taken back; written..given are to be written. */
 struct hd_checkpoint_writer {
 	const char *directory;
 	void (*before)(void *owner);
@@ -32,7 +32,7 @@ struct hd_checkpoint_writer {
 	bool closing;
 };
 
-/* The oldest that is to be written, waited for; NULL: the end. */
+/* Waits for the oldest entry to be written; NULL: the thread ends. */
 static struct hd_write *writer_wait(struct hd_checkpoint_writer *writer) {
 	struct hd_write *write = NULL;
 
@@ -49,7 +49,7 @@ static void *writer_run(void *argument) {
 	struct hd_checkpoint_writer *writer = argument;
 	struct hd_write *write;
 
-	/* An entry between `written` and `given` is this thread's alone. */
+	/* Only this thread touches an entry between `written` and `given`. */
 	while ((write = writer_wait(writer))) {
 		if (writer->before)
 			writer->before(writer->owner);

@@ -190,11 +190,11 @@ int hd_job_summary_write(
 	return rc;
 }
 
-void hd_job_summary_say(const struct hd_job_summary *summary, char *text, size_t text_bytes) {
+void hd_job_summary_format(const struct hd_job_summary *summary, char *text, size_t text_bytes) {
 	(void)snprintf(
 		text,
 		text_bytes,
-		"job %s/%s: everybody has left after %.1f s: %" PRIu64 " applied, %" PRIu64
+		"job %s/%s: all workers left after %.1f s: %" PRIu64 " applied, %" PRIu64
 		" dropped, %" PRIu64 " failed; version %u.%" PRIu64,
 		summary->spec->tenant,
 		summary->spec->name,

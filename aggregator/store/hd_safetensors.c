@@ -16,7 +16,7 @@
 #define HD_DUMP (JSON_COMPACT | JSON_SORT_KEYS)
 /* "worker:round:delay:incarnation:counter " and "incarnation:last " */
 #define HD_ROUND_TEXT_MAX 64
-#define HD_LIFE_TEXT_MAX 32
+#define HD_INCARNATION_TEXT_MAX 32
 
 static_assert(
 	__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -88,21 +88,21 @@ static char *rounds_text(const struct hd_checkpoint *checkpoint) {
 	return text;
 }
 
-static char *lives_text(const struct hd_checkpoint *checkpoint) {
-	size_t room = (size_t)checkpoint->life_count * HD_LIFE_TEXT_MAX + 1, at = 0;
+static char *incarnations_text(const struct hd_checkpoint *checkpoint) {
+	size_t room = (size_t)checkpoint->prior_count * HD_INCARNATION_TEXT_MAX + 1, at = 0;
 	char *text = malloc(room);
 
 	if (!text)
 		return NULL;
 	text[0] = '\0';
-	for (uint32_t i = 0; i < checkpoint->life_count; i++) {
+	for (uint32_t i = 0; i < checkpoint->prior_count; i++) {
 		at += (size_t)snprintf(
 			text + at,
 			room - at,
 			"%s%u:%" PRIu64,
 			i > 0 ? " " : "",
-			checkpoint->lives[i].incarnation,
-			checkpoint->lives[i].last
+			checkpoint->prior[i].incarnation,
+			checkpoint->prior[i].last
 		);
 	}
 	return text;
@@ -132,7 +132,7 @@ static int metadata_number(json_t *metadata, const char *key, double value) {
 	return json_object_set_new(metadata, key, json_string(text));
 }
 
-/* What people look for; the machine reads `spec`. */
+/* Fields for human readers; programs read `spec`. */
 static int metadata_about(json_t *metadata, const struct hd_checkpoint *checkpoint) {
 	const struct hd_jobspec *spec = &checkpoint->spec;
 	char version[48], seed[24], tau[16];
@@ -159,25 +159,25 @@ static int metadata_about(json_t *metadata, const struct hd_checkpoint *checkpoi
 	return rc < 0 ? -ENOMEM : 0;
 }
 
-/* The whole header but its hash. */
+/* The header without its hash. */
 static json_t *header_make(const struct hd_checkpoint *checkpoint) {
 	char *spec = spec_text(&checkpoint->spec);
 	char *rounds = rounds_text(checkpoint);
-	char *lives = lives_text(checkpoint);
+	char *prior = incarnations_text(checkpoint);
 	json_t *root = json_object(), *metadata = json_object();
-	int rc = !spec || !rounds || !lives ? -ENOMEM : 0;
+	int rc = !spec || !rounds || !prior ? -ENOMEM : 0;
 
 	if (rc == 0) {
 		rc |= json_object_set_new(metadata, "spec", json_string(spec));
 		rc |= json_object_set_new(metadata, "rounds", json_string(rounds));
-		rc |= json_object_set_new(metadata, "lives", json_string(lives));
+		rc |= json_object_set_new(metadata, "lives", json_string(prior));
 		rc |= metadata_about(metadata, checkpoint);
 		rc |= tensor_entries(root, &checkpoint->spec);
 	}
 	rc |= json_object_set_new(root, "__metadata__", metadata);
 	free(spec);
 	free(rounds);
-	free(lives);
+	free(prior);
 	if (rc != 0) {
 		json_decref(root);
 		return NULL;
@@ -300,21 +300,21 @@ static int read_version(const char *text, hd_version *version) {
 	return 0;
 }
 
-static int read_lives(const char *text, struct hd_checkpoint *checkpoint) {
+static int read_incarnations(const char *text, struct hd_checkpoint *checkpoint) {
 	uint32_t count = count_words(text);
 	uint64_t incarnation, last;
 
-	if (count > HD_LIVES_MAX)
+	if (count > HD_INCARNATIONS_MAX)
 		return -EBADMSG;
-	checkpoint->lives = calloc(count + 1, sizeof *checkpoint->lives);
-	if (!checkpoint->lives)
+	checkpoint->prior = calloc(count + 1, sizeof *checkpoint->prior);
+	if (!checkpoint->prior)
 		return -ENOMEM;
 	while (*text != '\0') {
 		if (!take(&text, UINT16_MAX, ':', &incarnation)
 		    || !take(&text, HD_VERSION_COUNTER_MAX, ' ', &last))
 			return -EBADMSG;
-		checkpoint->lives[checkpoint->life_count++]
-			= (struct hd_life){(uint16_t)incarnation, last};
+		checkpoint->prior[checkpoint->prior_count++]
+			= (struct hd_incarnation){(uint16_t)incarnation, last};
 	}
 	return 0;
 }
@@ -391,7 +391,7 @@ static int read_fields(json_t *root, struct hd_checkpoint *checkpoint, const cha
 	}
 	if (rc == 0) {
 		*field = "lives";
-		rc = read_lives(text[3], checkpoint);
+		rc = read_incarnations(text[3], checkpoint);
 	}
 	if (rc == 0) {
 		*field = "rounds";
@@ -413,7 +413,7 @@ static int read_hash(json_t *root, uint8_t hash[HD_SAFETENSORS_HASH_BYTES]) {
 	return json_object_del(json_object_get(root, "__metadata__"), "blake2b");
 }
 
-/* What we would have written for this state is what stands there: names, shapes and offsets too. */
+/* The header must be what we would write for this state: names, shapes and offsets too. */
 static int read_same(json_t *root, const struct hd_checkpoint *checkpoint) {
 	json_t *expected = header_make(checkpoint);
 	int rc = -ENOMEM;
@@ -480,7 +480,7 @@ void hd_safetensors_free(struct hd_checkpoint *checkpoint) {
 	free(checkpoint->model);
 	free(checkpoint->momentum);
 	free(checkpoint->rounds);
-	free(checkpoint->lives);
+	free(checkpoint->prior);
 	hd_jobspec_fini(&checkpoint->spec);
 	*checkpoint = (struct hd_checkpoint){0};
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Assertions of code that also runs inside of other people's processes. In a program of ours hd_assert() is assert().
- * A library that is not to end its user's process sets a hook for the thread while its core is at work:
+ * Assertions in code that also runs inside other people's processes. In our programs hd_assert() is assert(). A library
+ * that must not end its user's process sets a hook for the thread while its core runs:
  *
  *   hd_assert(x) false --> hook, if this thread has one: it does not return (longjmp)
  *                     \--> assert(x)
  *
- * They are for what only a programmer can get wrong, never for what a peer says.
+ * They are for programming errors only, never for input from a peer.
  */
 #ifndef HD_ASSERT_H
 #define HD_ASSERT_H
@@ -21,7 +21,7 @@
 		}                                                                                  \
 	} while (0)
 
-/* Gets the condition and where it stands. Must not return. */
+/* Gets the condition and its place in the source. Must not return. */
 typedef void hd_assert_function(void *arg, const char *condition, const char *file, int line);
 
 struct hd_assert_hook {
@@ -29,7 +29,7 @@ struct hd_assert_hook {
 	void *arg;
 };
 
-/* Sets the hook of this thread; returns the one before. */
+/* Sets the hook of this thread; returns the previous one. */
 struct hd_assert_hook hd_assert_set(struct hd_assert_hook hook);
 /* Calls the hook, if there is one. */
 void hd_assert_failed(const char *condition, const char *file, int line);

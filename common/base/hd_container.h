@@ -4,9 +4,8 @@
 
 #include <stddef.h>
 
-/* The object of this type whose member the pointer points to: a timer's owner, what a handle stands for. A pointer of
- * another type does not compile; NULL is no member of anything (C11 6.5.6: undefined even where the member is the
- * first). */
+/* The object of this type whose member the pointer points to, such as a timer's owner. A pointer of another type does
+ * not compile; NULL is not allowed (C11 6.5.6: undefined even if the member is the first). */
 #define hd_container_of(pointer, type, member)                                                     \
 	((type *)(void *)((char *)(pointer)-offsetof(type, member)                                 \
 			  + 0 * sizeof((pointer) == &((type *)0)->member)))

@@ -22,7 +22,7 @@ static_assert(HD_DATAPLANE_BYTES_MAX + 16 <= HD_FRAGMENT_BYTES_MAX, "STATS is on
 
 const struct hd_stat_group hd_dataplane_group = {
 	.name = "node",
-	.help = "nodes that the controller has asked",
+	.help = "nodes whose counters the controller has requested",
 	.stats = hd_dataplane_stats,
 	.count = HD_DATAPLANE_COUNT,
 };
@@ -35,7 +35,7 @@ const char *hd_dataplane_reason(size_t index) {
 
 /* --- sums ------------------------------------------------------------------------------------ */
 
-/* GROUP.STAT, or *.STAT. */
+/* Whether a term, GROUP.STAT or *.STAT, names this stat. */
 static bool
 word_is(const char *word, size_t bytes, const struct hd_stat_group *group, const char *stat) {
 	const char *point = memchr(word, '.', bytes);
@@ -47,7 +47,7 @@ word_is(const char *word, size_t bytes, const struct hd_stat_group *group, const
 		|| (strlen(group->name) == head && memcmp(group->name, word, head) == 0);
 }
 
-/* The value that it is added to. */
+/* The index of the value to which this stat is added. */
 static size_t place_of(const struct hd_stat_group *group, const char *stat) {
 	for (size_t i = 0; i < HD_DATAPLANE_COUNT; i++)
 		for (const char *at = from_of[i]; *at; at += at[0] == ' ') {
@@ -108,7 +108,7 @@ hd_dataplane_encode(const struct hd_dataplane *dataplane, uint8_t data[HD_DATAPL
 	return bytes;
 }
 
-/* Its bytes; 0: it is wrong. */
+/* The number of bytes read; 0: malformed. */
 static size_t take_varint(const uint8_t *data, size_t bytes, uint64_t *value) {
 	*value = 0;
 	for (size_t i = 0; i < bytes && i < 9; i++) {

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How far a replica can be from its server (MLfabric, SoCC '20, section 6): an upper bound of
- * ||w_server - w_replica||_2 while the replica lags by n updates that the server has applied.
+ * How far a replica can be from its server (MLfabric, SoCC '20, section 6): an upper bound of ||w_server -
+ * w_replica||_2 while the replica lags by n updates that the server has applied.
  *
  *   replica ---- u_1 ---- u_2 ---- ... ---- u_n ---- server
  *   (w_0, h_0)
  *
- * A step is h <- gamma h + u, w <- w + h. Each h_0 lives on in every later step, and so does each u_j, which gives,
- * with x_j = ||u_j||, oldest first,
+ * A step is h <- gamma h + u, w <- w + h. h_0 and each u_j contribute to all later steps, which gives, with x_j =
+ * ||u_j||, oldest first,
  *
  *   ||w_n - w_0|| <= ||h_0|| sum_{m=1..n} gamma^m + sum_{j=1..n} x_j (1 - gamma^(n-j+1)) / (1 - gamma)
  *
- * The same sum step by step, which is what is computed: H_0 = ||h_0||, E_0 = 0,
+ * It is computed step by step: H_0 = ||h_0||, E_0 = 0,
  *
  *   H_j = gamma H_(j-1) + x_j,   E_j = E_(j-1) + H_j,   bound = E_n
  *
- * Weight decay makes u = -lr (g + decay w): the step has a part that follows the weights, at most
- * lambda (||w_0|| + E_(j-1)) with lambda = lr decay. So H_j = gamma H_(j-1) + lambda (||w_0|| + E_(j-1)) + x_j,
- * where x_j = lr ||g_j|| as without decay. Sparse updates touch only the values that they name, which moves those
- * no more than a dense update of the same norm would: the bound holds for them as it is.
+ * Weight decay makes u = -lr (g + decay w): part of the step follows the weights, at most lambda (||w_0|| + E_(j-1))
+ * with lambda = lr decay. So H_j = gamma H_(j-1) + lambda (||w_0|| + E_(j-1)) + x_j, where x_j = lr ||g_j|| as without
+ * decay. Sparse updates touch only the values that they name, and move those no more than a dense update of the same
+ * norm would: the bound holds for them too.
  *
  * A sum of k updates is k steps, each of its mean: k times x = lr ||sum|| / k.
  *
- * The arithmetic is exact up to double's rounding; the models are fp32, whose own rounding is not in it (less than
- * n 2^-23 (||w|| + ||h||)).
+ * The arithmetic is exact up to double's rounding. The models are fp32; their own rounding is not included (less than n
+ * 2^-23 (||w|| + ||h||)).
  */
 #ifndef HD_DIVERGENCE_H
 #define HD_DIVERGENCE_H
@@ -33,8 +33,8 @@
 
 /* One update, or sum, that the server has applied and the replica has not. */
 struct hd_divergence_step {
-	double update; /* x_j: lr times the norm of what was applied; of a sum, of its mean */
-	uint32_t more; /* steps after the first one, as long as that */
+	double update; /* x_j: lr times the norm of the update; of a sum, of its mean */
+	uint32_t more; /* further steps of the same norm */
 	double momentum, weights; /* ||h||, ||w|| after it */
 };
 
@@ -46,7 +46,7 @@ struct hd_divergence {
 	struct hd_divergence_step steps[HD_REPLICA_LAG_MAX]; /* a ring */
 };
 
-/* The replica is where the server is, at these norms. */
+/* The replica is at the server's version, with these norms. */
 void hd_divergence_reset(struct hd_divergence *d, double momentum, double weights);
 /* gamma in [0, 1), lambda >= 0; then as reset. */
 void hd_divergence_init(
@@ -56,12 +56,11 @@ void hd_divergence_init(
 	double momentum,
 	double weights
 );
-/* The server applied one more. -ENOBUFS: HD_REPLICA_LAG_MAX updates and sums are between them already. */
+/* The server applied one more. -ENOBUFS: the replica lags by HD_REPLICA_LAG_MAX updates and sums already. */
 int hd_divergence_add(struct hd_divergence *d, const struct hd_divergence_step *step);
-/* The replica applied `count` more updates and sums, at most as many as there are between them. O(steps that
- * remain). */
+/* The replica applied `count` more updates and sums, at most as many as it lags by. O(steps that remain). */
 void hd_divergence_confirm(struct hd_divergence *d, uint32_t count);
-/* The bound now, and what it would be after so many more steps of this norm. */
+/* The current bound, and what it would be after this many more steps of this norm. */
 double hd_divergence_bound(const struct hd_divergence *d);
 double hd_divergence_after(const struct hd_divergence *d, double update, uint32_t steps);
 

@@ -5,8 +5,8 @@
  *   bounds      b0        b1        b2
  *   buckets  [0, b0]  (b0, b1]  (b1, b2]  (b2, ...)
  *
- * A value is counted in the first bucket whose bound it does not exceed. Counts and the sum stop at their greatest
- * value. Nothing is allocated: adding costs a search through at most HD_HISTOGRAM_BUCKETS_MAX bounds.
+ * A value is counted in the first bucket whose bound it does not exceed. Counts and the sum saturate. Nothing is
+ * allocated: adding costs a search through at most HD_HISTOGRAM_BUCKETS_MAX bounds.
  */
 #ifndef HD_HISTOGRAM_H
 #define HD_HISTOGRAM_H
@@ -16,14 +16,14 @@
 #define HD_HISTOGRAM_BUCKETS_MAX 23
 
 struct hd_bound {
-	uint64_t most; /* of the bucket's values */
-	const char *text; /* the same in the unit of metrics, as OpenMetrics writes numbers of le */
+	uint64_t most; /* greatest value of the bucket */
+	const char *text; /* the same in the unit of metrics, as text for OpenMetrics' le */
 };
 
-/* The bounds of a histogram, and the units that its values are shown in: one counted is so much of each. */
+/* The bounds of a histogram, and the units in which its values are shown: factors on the counted unit. */
 struct hd_scale {
 	const struct hd_bound *bounds; /* ascending */
-	uint8_t count; /* of them; there is one bucket more */
+	uint8_t count; /* of bounds; there is one bucket more */
 	const char *metric_unit, *shell_unit;
 	double metric_size, shell_size;
 };
@@ -39,14 +39,14 @@ struct hd_histogram {
 };
 
 void hd_histogram_add(struct hd_histogram *histogram, const struct hd_scale *scale, uint64_t value);
-/* Of the values that were added, those in the buckets from the first to this one. */
+/* The number of values in the buckets up to and including this one. */
 uint64_t hd_histogram_count_to(const struct hd_histogram *histogram, uint8_t bucket);
-/* As counted; NaN: no value was added. */
+/* In the counted unit; NaN: no values. */
 double hd_histogram_mean(const struct hd_histogram *histogram);
 /*
- * The value that this share (0 to 1) of the values does not exceed, as if those of a bucket were spread evenly between
- * its least and its greatest possible one (of the last bucket, and of that with the greatest value: up to this one).
- * Wrong by less than the bucket is wide. As counted; NaN: no value was added.
+ * The value that this share (0 to 1) of the values does not exceed, if values are spread evenly within their bucket (in
+ * the last bucket, and in that of the greatest value: up to that value). The error is less than the bucket's width. In
+ * the counted unit; NaN: no values.
  */
 double hd_histogram_quantile(
 	const struct hd_histogram *histogram,

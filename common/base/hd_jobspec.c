@@ -46,7 +46,7 @@ static bool at_least_zero(float x) {
 	return isfinite(x) && x >= 0;
 }
 
-/* Values of one tensor, 0 when beyond the limit. A tensor without dimensions is one value. */
+/* Values of one tensor, 0 if beyond the limit. A tensor without dimensions is one value. */
 static uint64_t tensor_values(const struct hd_tensor *tensor) {
 	uint64_t values = 1;
 
@@ -286,7 +286,7 @@ static bool shape_equal(const struct hd_tensor *a, const struct hd_tensor *b) {
 		== 0;
 }
 
-/* Writes "field: mine, the job has theirs". Always false, for the callers' returns. */
+/* Writes "field: mine, the job has theirs". Always false, so that callers can return it. */
 __attribute__((format(printf, 3, 4))) static bool
 differ(char *difference, size_t bytes, const char *format, ...) {
 	va_list arguments;
@@ -454,7 +454,7 @@ bool hd_jobspec_equal(
 	return true;
 }
 
-/* --- what follows from a description --------------------------------------------------------- */
+/* --- derived values -------------------------------------------------------------------------- */
 
 void hd_jobspec_initialize(const struct hd_jobspec *spec, float *values) {
 	for (uint32_t i = 0; i < spec->tensor_count; i++) {
@@ -467,7 +467,7 @@ void hd_jobspec_initialize(const struct hd_jobspec *spec, float *values) {
 			values += count;
 			continue;
 		}
-		/* Each tensor has a stream of its own, so that one more tensor at the end changes no other. */
+		/* Each tensor has its own stream, so that another tensor at the end does not change the others. */
 		hd_random_init(&random, spec->seed ^ (UINT64_C(0x9e3779b97f4a7c15) * (i + 1)));
 		for (uint64_t k = 0; k < count; k++)
 			*values++ = (float

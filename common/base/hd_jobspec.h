@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a job is: the description with which it begins. The first worker's JOIN creates the job at
- * the server; every later one must carry an equal description or is refused with the difference.
- * Encoded form: version:16, then the fields in order, big-endian, names length-prefixed; total
- * decoder; at most HD_MESSAGE_BYTES_MAX.
+ * The description of a job. The first worker's JOIN creates the job at the server; every later JOIN must carry an equal
+ * description or is refused with the difference. Encoded form: version:16, then the fields in order, big-endian, names
+ * length-prefixed; the decoder accepts any bytes; at most HD_MESSAGE_BYTES_MAX.
  */
 #ifndef HD_JOBSPEC_H
 #define HD_JOBSPEC_H
@@ -29,35 +28,35 @@ enum hd_optimizer {
 	HD_OPTIMIZER_SGD = 0 /* h <- momentum h - lr (g + decay w);  w <- w + h */
 };
 
-/* What a client's update weighs in its round's mean. */
+/* The weight of a client's update in its round's mean. */
 enum hd_weighting {
-	HD_WEIGHTING_SAMPLES = 0, /* as many as it has rows */
+	HD_WEIGHTING_SAMPLES = 0, /* the number of its samples */
 	HD_WEIGHTING_UNIFORM = 1
 };
 
-/* What becomes of an update whose round is over. */
+/* The treatment of an update whose round is over. */
 enum hd_late {
 	HD_LATE_DROP = 0,
 	HD_LATE_WEIGHT
-		= 1 /* it counts in the round under way, half as much for each step that it is late */
+		= 1 /* it counts in the current round, halved for each step that it is late */
 };
-#define HD_LATE_STEPS_MAX 16 /* later than so many steps it is dropped, and than tau_max */
+#define HD_LATE_STEPS_MAX 16 /* later than this many steps, or than tau_max, it is dropped */
 
 /* Rounds of a federated job (docs/fedprox.md). */
 struct hd_federated {
-	uint64_t seed; /* with the round's number it decides who is drawn */
-	uint32_t clients; /* drawn for a round: 1 .. HD_WORKERS_MAX */
-	uint32_t clients_least; /* updates without which no round ends: 1 .. clients */
+	uint64_t seed; /* with the round's number it determines the draw */
+	uint32_t clients; /* workers drawn for a round: 1 .. HD_WORKERS_MAX */
+	uint32_t clients_least; /* updates needed to end a round: 1 .. clients */
 	uint32_t available; /* workers that the first round waits for: at most HD_WORKERS_MAX */
 	uint32_t deadline_ms; /* of a round; 0: none; at most a day */
-	uint16_t epochs; /* that a client does when it has the time: >= 1 */
+	uint16_t epochs; /* that a client does if time allows: >= 1 */
 	uint8_t weighting; /* enum hd_weighting */
-	bool drops; /* work that is not all epochs; else it counts */
-	float mu; /* of the proximal term; of an adaptive one the first */
+	bool drops; /* drops updates of fewer epochs; else they count */
+	float mu; /* of the proximal term; if adaptive, the first */
 	bool mu_adapts;
 	uint8_t late; /* enum hd_late */
-	/* So long a round that too few are here for waits for others, before those that are here are told that none
-	 * came; 0: for ever; at most a day. */
+	/* How long a round waits for missing clients before the waiting workers are told; 0: for ever; at most a
+	 * day. */
 	uint32_t wait_ms;
 };
 #define HD_ROUND_MS_MAX 86400000
@@ -75,26 +74,26 @@ struct hd_jobspec {
 	uint32_t tau_max; /* >= 1 */
 	bool allow_not_finite;
 	bool unsealed; /* integrity off: chunks between hosts carry no MAC (docs/wire.md, "Sealed chunks") */
-	/* How far a replica may be from the server: ||w_s - w_r||; 0: as far as it happens to be. */
+	/* Maximum distance of a replica from the server: ||w_s - w_r||; 0: unlimited. */
 	float div_max;
-	/* When the server makes a step (enum hd_sync): of every update alone, or of several with the same base, as one step
-	 * of their mean. `sync_count`: how many, of N and N_BATCH; else 0. */
+	/* When the server makes a step (enum hd_sync): of every update alone, or of several with the same base, as one
+	 * step of their mean. `sync_count`: how many, for N and N_BATCH; else 0. */
 	uint8_t sync;
 	uint32_t sync_count;
-	/* The learning rate is right for steps of so many workers: a synchronous step is multiplied by those that take part
-	 * over it (hd_roster_scale()). 0: steps are as they are. */
+	/* The number of workers that the learning rate is chosen for: a synchronous step is multiplied by the current
+	 * number of workers over it (hd_roster_scale()). 0: steps are not scaled. */
 	uint32_t scale_base;
 	struct hd_federated federated; /* of HD_SYNC_FEDERATED; else all 0 */
-	uint32_t tensor_count; /* 0: a job of all-reduces, which has no model; no server takes it */
+	uint32_t tensor_count; /* 0: a job of all-reduces, which has no model and no server */
 	struct hd_tensor *tensors;
 };
 
 /* The job's 32-bit id: FNV-1a over "tenant/name", never 0. */
 uint32_t hd_job_id(const char *tenant, const char *name);
 
-/* 0 or -EINVAL with "field: what, limit" in error. */
+/* 0, or -EINVAL with "field: what, limit" in error. */
 int hd_jobspec_check(const struct hd_jobspec *spec, char *error, size_t error_bytes);
-/* Values of all tensors; the model is their concatenation in order. 0 when it overflows the limit. */
+/* Values of all tensors; the model is their concatenation in order. 0: beyond the limit. */
 uint64_t hd_jobspec_values(const struct hd_jobspec *spec);
 uint64_t hd_jobspec_model_bytes(const struct hd_jobspec *spec);
 
@@ -104,8 +103,7 @@ int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capac
 int hd_jobspec_decode(const uint8_t *data, size_t bytes, struct hd_jobspec *spec);
 void hd_jobspec_fini(struct hd_jobspec *spec);
 
-/* True when equal; else the first difference in words: "tensor 3 (fc1.weight): shape 64x128, the job
- * has 64x100". */
+/* True when equal; else the first difference as text: "tensor 3 (fc1.weight): shape 64x128, the job has 64x100". */
 bool hd_jobspec_equal(
 	const struct hd_jobspec *mine,
 	const struct hd_jobspec *theirs,

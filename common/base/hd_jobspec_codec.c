@@ -7,21 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JOBSPEC_VERSION 1 /* without div_max, and so when it is 0 */
+#define JOBSPEC_VERSION 1 /* without div_max, which is 0 */
 #define JOBSPEC_VERSION_DIV 2
-#define JOBSPEC_VERSION_SYNC 3 /* with both: of a synchronous job */
-#define JOBSPEC_VERSION_FEDERATED 4 /* with rounds after them: of a federated one */
-#define JOBSPEC_VERSION_LATE 5 /* and what becomes of late updates, where they are not dropped */
-#define JOBSPEC_VERSION_WAIT 6 /* and how long a round waits for clients, where that has a limit */
+#define JOBSPEC_VERSION_SYNC 3 /* version 2's fields, for a synchronous job */
+#define JOBSPEC_VERSION_FEDERATED 4 /* then rounds: of a federated job */
+#define JOBSPEC_VERSION_LATE 5 /* then the treatment of late updates, if they are not dropped */
+#define JOBSPEC_VERSION_WAIT 6 /* then the limit of waiting for clients, if there is one */
 #define JOBSPEC_VERSION_SCALE                                                                      \
-	7 /* that of a synchronous one, and how many workers its rate is right for */
+	7 /* a synchronous job's, then the number of workers its rate is for */
 
-/* Of the byte of flags; each other bit is refused. */
+/* In the byte of flags; every other bit is refused. */
 #define FLAG_NOT_FINITE 1u
 #define FLAG_UNSEALED 2u
 
-/* Writes at data + at, or reads there, up to `bytes`; once something did not fit or was wrong, `bad`
- * stays set and nothing more is touched, so that callers check once at the end. */
+/* Writes or reads at data + at, up to `bytes`. Once something did not fit or was invalid, `bad` stays set and nothing
+ * more is touched, so that callers check once at the end. */
 struct cursor {
 	uint8_t *out; /* NULL when reading */
 	const uint8_t *in;
@@ -29,7 +29,7 @@ struct cursor {
 	bool bad;
 };
 
-/* False when so many bytes more are not there. */
+/* False when fewer bytes than that remain. */
 static bool advance(struct cursor *c, size_t bytes, size_t *at) {
 	if (c->bad || c->bytes - c->at < bytes) {
 		c->bad = true;
@@ -240,7 +240,7 @@ static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 		spec->scale_base = (uint32_t)get(c, 4);
 	else if (version >= JOBSPEC_VERSION_FEDERATED)
 		get_federated(c, version, &spec->federated);
-	/* One encoding for each description. */
+	/* Each description has only one encoding. */
 	if ((version == JOBSPEC_VERSION_DIV && !(spec->div_max > 0))
 	    || (version >= JOBSPEC_VERSION_SYNC && version_of(spec) != version))
 		c->bad = true;

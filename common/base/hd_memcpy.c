@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every x86-64 has these stores, so nothing is dispatched. A store that stays in the cache reads the line
- * that it overwrites: over veth a receiver of 8 MiB updates needs a sixth less time with these, and its
- * sender, whose packets the third-level cache then keeps, a tenth (docs/benchmarks/transfers.md).
+ * Every x86-64 has these stores, so nothing is dispatched. A cached store first reads the line that it overwrites. Over
+ * veth a receiver of 8 MiB updates needs a sixth less time with these stores, and its sender, whose packets then stay
+ * in the third-level cache, a tenth less (docs/benchmarks/transfers.md).
  */
 #include "hd_memcpy.h"
 
@@ -13,7 +13,7 @@
 
 #define LINE 64
 
-/* `to` is at the start of a line. */
+/* `to` is at the start of a cache line. */
 static void stream_line(uint8_t *to, const uint8_t *from) {
 	const __m128i *source = (const void *)from;
 	__m128i *target = (void *)to;

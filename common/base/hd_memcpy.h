@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copying what is longer than the caches. */
+/* Copying areas larger than the caches. */
 #ifndef HD_MEMCPY_H
 #define HD_MEMCPY_H
 

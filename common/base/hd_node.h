@@ -10,9 +10,9 @@
  *                           <-- event -----
  *      sleeps until deadline()
  *
- * A core never reads a clock, opens a socket, takes a lock, draws a random number or blocks. Its
- * constructor is given 32 bytes of entropy; everything random in it is derived from them. The same
- * calls with the same arguments produce the same calls into the sink.
+ * A core never reads a clock, opens a socket, takes a lock, draws a random number or blocks. Its constructor is given
+ * 32 bytes of entropy; everything random in it is derived from them. The same calls with the same arguments produce the
+ * same calls into the sink.
  */
 #ifndef HD_NODE_H
 #define HD_NODE_H
@@ -26,18 +26,17 @@ struct hd_packet {
 	struct hd_addr peer;
 	const uint8_t *data;
 	size_t bytes;
-	/* Where it arrived; ipv4 0: not known, as the node is bound to any address; port 0: nor that. */
+	/* Where it arrived; ipv4 0: unknown, as the node is bound to any address; port 0: unknown too. */
 	struct hd_addr local;
 };
 
-/* Where a core's output goes. A driver embeds this struct in its own. */
+/* The receiver of a core's output. A driver embeds this struct in its own. */
 struct hd_sink {
 	/*
-	 * Sends one UDP payload made of head followed by payload (payload may be NULL, 0 bytes).
-	 * The head is copied during the call. The payload is referenced until the receive() or tick()
-	 * call that is under way returns, and must not change before. Packets to one peer leave in the
-	 * order of the calls, but those without a payload overtake those with one that still wait. There
-	 * is no error: what cannot be sent is lost, and counted by the driver.
+	 * Sends one UDP payload made of head followed by payload (payload may be NULL, 0 bytes). The head is copied
+	 * during the call. The payload is referenced until the current receive() or tick() call returns, and must not
+	 * change before. Packets to one peer leave in the order of the calls, but those without a payload overtake
+	 * waiting ones with a payload. There is no error: what cannot be sent is lost, and counted by the driver.
 	 */
 	void (*send
 	)(struct hd_sink *sink,
@@ -47,13 +46,13 @@ struct hd_sink {
 	  const void *payload,
 	  size_t payload_bytes);
 	/*
-	 * Sends an answer to an address that has not yet proven that it receives what is sent to it. Such an
-	 * answer uses a bounded share of the driver's buffers and is dropped when the share is full, so that
-	 * forged source addresses cannot keep packets of known peers from leaving. NULL: send() is used.
+	 * Sends an answer to an address that has not yet proven that it receives packets. Such answers use a bounded
+	 * share of the driver's buffers and are dropped when it is full, so that forged source addresses cannot keep
+	 * packets to known peers from leaving. NULL: send() is used.
 	 */
 	void (*send_stranger
 	)(struct hd_sink *sink, struct hd_addr peer, const void *packet, size_t bytes);
-	/* Reports what happened, for traces, journals and invariant checkers. May be NULL. */
+	/* Reports an event, for traces, journals and invariant checkers. May be NULL. */
 	void (*event)(struct hd_sink *sink, const struct hd_event *event);
 };
 
@@ -65,13 +64,13 @@ hd_sink_send_stranger(struct hd_sink *sink, struct hd_addr peer, const void *pac
 		sink->send(sink, peer, packet, bytes, NULL, 0);
 }
 
-/* The state machine's face to any driver. Calls on one core never overlap. `now` never decreases. */
+/* The state machine's interface to any driver. Calls on one core never overlap. `now` never decreases. */
 struct hd_core_ops {
 	void (*receive
 	)(void *core, hd_ns now, const struct hd_packet *packets, size_t count, struct hd_sink *sink
 	);
 	void (*tick)(void *core, hd_ns now, struct hd_sink *sink);
-	/* When tick() wants to be called next: HD_NEVER, or a time (in the past: at once). */
+	/* When tick() should be called next: HD_NEVER, or a time (in the past: at once). */
 	hd_ns (*deadline)(const void *core);
 };
 

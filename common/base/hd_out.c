@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define OUT_BYTES_MIN 4096
-#define MILLI_MAX 9e15 /* beyond, thousandths have no digits left */
+#define MILLI_MAX 9e15 /* a double beyond this has no thousandths */
 
 void hd_out_fini(struct hd_out *out) {
 	free(out->data);

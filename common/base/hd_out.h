@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Text that grows: JSON rows and metrics, without printf on the way. Pure but for malloc. A failed
- * allocation is remembered, and everything after it is left out: look at `failed` once, at the end. */
+/* A growing text: JSON rows and metrics, without printf in between. Pure except for malloc. A failed allocation is
+ * remembered, and everything after it is left out: check `failed` once, at the end. */
 #ifndef HD_OUT_H
 #define HD_OUT_H
 
@@ -19,11 +19,11 @@ void hd_out_text(struct hd_out *out, const char *text);
 void hd_out_u64(struct hd_out *out, uint64_t value);
 /* INCARNATION.COUNTER */
 void hd_out_version(struct hd_out *out, hd_version version);
-/* Rounded to three decimals, at least one of them written: what an eye can use. Not finite: `null`. */
+/* Rounded to three decimals, at least one of them written. Not finite: `null`. */
 void hd_out_milli(struct hd_out *out, double value);
-/* As many digits as say the same number again. Not finite: NaN, +Inf, -Inf (as OpenMetrics has them). */
+/* With as many digits as reproduce the number exactly. Not finite: NaN, +Inf, -Inf (as in OpenMetrics). */
 void hd_out_real(struct hd_out *out, double value);
-/* For sentences: the fewest digits that say the same float again (0.06, not 0.0599999987). Returns text. */
+/* For sentences: the fewest digits that reproduce the float (0.06, not 0.0599999987). Returns text. */
 #define HD_FLOAT_TEXT_BYTES 32
 const char *hd_float_text(double value, char text[HD_FLOAT_TEXT_BYTES]);
 /* A JSON string with its quotes. text is UTF-8. */

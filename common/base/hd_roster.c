@@ -13,11 +13,11 @@ bool hd_roster_has(const struct hd_roster *roster, uint16_t rank) {
 	return rank < HD_WORKERS_MAX && (roster->ranks[rank / 8] & bit_of(rank)) != 0;
 }
 
-bool hd_roster_set(struct hd_roster *roster, uint16_t rank, bool there) {
-	if (hd_roster_has(roster, rank) == there)
+bool hd_roster_set(struct hd_roster *roster, uint16_t rank, bool present) {
+	if (hd_roster_has(roster, rank) == present)
 		return false;
 	roster->ranks[rank / 8] ^= bit_of(rank);
-	if (there)
+	if (present)
 		roster->count++;
 	else
 		roster->count--;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The shape of a row: one list of its fields, from which the struct that is filled, the JSON that is printed
- * (hd_rows.h, the shell) and docs/heddlectl.schema.json come.
+ * The shape of a row: one list of its fields, from which the struct to fill, the printed JSON (hd_rows.h, the shell)
+ * and docs/heddlectl.schema.json are made.
  *
  *   #define THINGS(F, row) \
  *       F(row, name, TEXT, "what it is called") \
  *       F(row, age_s, REAL_OR_NULL, "since it was made; null: it is to come")
  *   HD_ROW_SHAPE(thing_shape, thing_row, THINGS, "things", "what there is");
  *
- * declares struct thing_row and defines thing_shape. Fields are printed in the order of the list. Units last in a
- * name. A name that no member can have: F##_AS(row, member, "name", type, help). A text that is one of a few words:
- * F##_OF(row, name, "one other", help).
+ * declares struct thing_row and defines thing_shape. Fields are printed in the order of the list. Names end in their
+ * unit. A field whose name no member can have: F##_AS(row, member, "name", type, help). A text with only a few possible
+ * values: F##_OF(row, name, "one other", help).
  */
 #ifndef HD_ROW_SHAPE_H
 #define HD_ROW_SHAPE_H
@@ -23,7 +23,7 @@ struct hd_row_histogram {
 	const struct hd_histogram *histogram;
 };
 
-/* A value with the stat that it is of: whole or real. */
+/* A value, whole or real, with its stat. */
 struct hd_row_number {
 	const struct hd_stat *stat;
 	union hd_stat_value value;
@@ -66,7 +66,7 @@ typedef struct hd_row_histogram hd_row_BUCKETS;
 struct hd_row_field {
 	const char *name;
 	const char *help; /* one line, no full stop */
-	const char *words; /* a text is one of these, apart by spaces; NULL: any */
+	const char *words; /* values of a text, separated by spaces; NULL: any */
 	uint16_t type; /* enum hd_row_type */
 	uint16_t offset; /* of the value in the struct */
 };
@@ -76,9 +76,9 @@ struct hd_row_shape {
 	const char *help;
 	const struct hd_row_field *fields;
 	uint16_t count;
-	/* After the fields: a text for each label, then a number for each stat. NULL: no more. */
+	/* Printed after the fields: a text for each label, then a number for each stat. NULL: none. */
 	const struct hd_stat_group *group;
-	bool partial; /* the group's may be missing, all together */
+	bool partial; /* the group's fields may be missing, all together */
 };
 
 #define HD_ROW_MEMBER(row, name, type, help) hd_row_##type name;
@@ -94,7 +94,7 @@ struct hd_row_shape {
 	struct row {                                                                               \
 		LIST(HD_ROW_MEMBER, row)                                                           \
 	}
-/* Of a struct that is declared. More designated initializers of the shape may follow. */
+/* For a struct that is declared already. More designated initializers of the shape may follow. */
 #define HD_ROW_SHAPE_OF(shape, row, LIST, table, about, ...)                                       \
 	static const struct hd_row_field row##_fields[] = {LIST(HD_ROW_FIELD, row)};               \
 	const struct hd_row_shape shape                                                            \
@@ -103,7 +103,7 @@ struct hd_row_shape {
 		   .fields = row##_fields,                                                         \
 		   .count = sizeof row##_fields / sizeof row##_fields[0],                          \
 		   __VA_ARGS__}
-/* Both. */
+/* Declares the struct and defines the shape. */
 #define HD_ROW_SHAPE(shape, row, LIST, ...)                                                        \
 	HD_ROW_STRUCT(row, LIST);                                                                  \
 	HD_ROW_SHAPE_OF(shape, row, LIST, __VA_ARGS__)

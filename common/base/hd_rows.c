@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One message, less what stands around the rows. A row is below 2 kB. */
+/* One message, less the text around the rows. A row is below 2 kB. */
 #define PAGE_BYTES (HD_MESSAGE_BYTES_MAX - 1024)
-/* Rows looked at for one page, however few of them pass the filter: about 1.5 ms of the controller's time. */
+/* Rows examined for one page, however few pass the filter: about 1.5 ms of the controller's time. */
 #define PAGE_ROWS_MAX 2048
 
-/* As the values stand in the page, which words are compared with. */
+/* Escapes a word as values are in the page, for comparisons. */
 static void escape(const char *text, char *to, size_t bytes) {
 	size_t used = 0;
 
@@ -84,7 +84,7 @@ static void put_text(struct hd_out *out, const char *text) {
 		hd_out_text(out, "null");
 }
 
-/* Readers of JSON have integers of 63 bits: one that is greater would make the whole table unreadable. */
+/* JSON readers have 63-bit integers: a larger one would make the whole table unreadable. */
 static void put_count(struct hd_out *out, uint64_t value) {
 	hd_out_u64(out, value < INT64_MAX ? value : INT64_MAX);
 }
@@ -222,7 +222,7 @@ void hd_row_put_group(struct hd_rows *rows, const struct hd_stats_row *row) {
 
 /* --- filters --- */
 
-/* The value as it stands in the page; of a text without its quotes. */
+/* The value as it is in the page; a text without its quotes. */
 static bool
 value_is(const struct hd_rows *rows, const struct hd_row_value *field, const char *want) {
 	const char *value = rows->out.data + field->at;
@@ -271,7 +271,7 @@ static bool term_holds(const struct hd_rows *rows, const char *term) {
 	return false;
 }
 
-/* Of the group of the shape, which a row may be without. */
+/* Of the shape's group, whose fields may be missing in a row. */
 static bool is_of_group(const struct hd_stat_group *group, const char *term, const char *equals) {
 	size_t bytes = (size_t)(equals - term);
 
@@ -282,7 +282,7 @@ static bool is_of_group(const struct hd_stat_group *group, const char *term, con
 	return false;
 }
 
-/* A word that could hold for no row is a mistake, and no table without rows. */
+/* A word that can match no row is an error, not a table without rows. */
 static void check_filter(struct hd_rows *rows) {
 	rows->checked = true;
 	for (int i = 0; i < rows->filter.count && !rows->unknown; i++) {
@@ -308,7 +308,7 @@ void hd_row_skip(struct hd_rows *rows) {
 	rows->index++;
 }
 
-/* Every field of the shape was put. */
+/* Whether every field of the shape was put. */
 static bool row_is_whole(const struct hd_rows *rows) {
 	const struct hd_stat_group *group = rows->shape->group;
 	int count = rows->shape->count;
@@ -382,7 +382,7 @@ char *hd_rows_end(struct hd_rows *rows, uint64_t total, const char **error) {
 		hd_out_text(&rows->out, "null");
 	hd_out_char(&rows->out, '}');
 	if (rows->unknown || !hd_out_string(&rows->out)) {
-		*error = rows->unknown ? "filter: field=value: no field of the table is called so" :
+		*error = rows->unknown ? "filter: field=value: the table has no such field" :
 					 "no memory";
 		hd_out_fini(&rows->out);
 		return NULL;

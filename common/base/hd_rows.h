@@ -3,12 +3,11 @@
  * Tables for the operator's shell: each a JSON document
  *   { "table": name, "at_s": s, "epoch": e, "rows": [...], "total": rows of the table, "from": n,
  *     "next": m or null }
- * A filter is words apart by spaces, all of which must hold: `from=N`; `field=value`; or a word that
- * some text of the row contains. A document is one message; the next page is asked for with from=m.
+ * A filter is words separated by spaces, all of which must hold: `from=N`; `field=value`; or a word that some text of
+ * the row contains. A document is one message; the next page is requested with from=m.
  *
- * Rows are flat objects (but for the buckets of histograms), written straight into the page, and taken back when the
- * filter does not hold: a table of 10,000 rows is walked in milliseconds, and the node is held up for one page at a
- * time.
+ * Rows are flat objects (except for the buckets of histograms). They are written straight into the page, and removed if
+ * the filter does not hold: a table of 10,000 rows takes milliseconds, and the node is blocked for one page at a time.
  */
 #ifndef HD_ROWS_H
 #define HD_ROWS_H
@@ -23,30 +22,29 @@ struct hd_filter {
 	char text[2 * HD_TEXT_BYTES_MAX + 1]; /* quotes and backslashes as in JSON */
 	int count;
 	char *term[HD_FILTER_TERMS_MAX];
-	uint64_t from; /* first row of the table to look at */
+	uint64_t from; /* first row of the table to examine */
 };
 
-/* Where a value of the row that is being written stands in the text. */
+/* The position in the text of a value of the current row. */
 struct hd_row_value {
 	const char *key;
 	size_t at, bytes;
 	bool text;
 };
 
-/* Where rows go. A page begins at row `from` of the table (before the filter) and takes rows until one
- * message is full; the next page begins at the row that did not fit. */
+/* Receives the rows. A page begins at row `from` of the table (before the filter) and takes rows until one message is
+ * full; the next page begins at the row that did not fit. */
 struct hd_rows {
 	const struct hd_row_shape *shape; /* of every row */
 	struct hd_filter filter;
 	struct hd_out out;
-	uint64_t index; /* of the next row to come */
+	uint64_t index; /* of the next row */
 	uint64_t next; /* the row that did not fit; valid when full */
-	size_t row_at; /* where the row under way begins */
-	uint32_t kept,
-		looked; /* rows on this page; rows that were written to see whether they belong there */
+	size_t row_at; /* start of the current row */
+	uint32_t kept, looked; /* rows on this page; rows that were examined for it */
 	bool full;
-	bool checked; /* against the filter: every row of a table has the same fields */
-	bool unknown; /* the filter names a field that they have not */
+	bool checked; /* the filter was checked: every row of a table has the same fields */
+	bool unknown; /* the filter names a field that they do not have */
 	int value_count;
 	struct hd_row_value value[HD_ROW_FIELDS_MAX];
 };
@@ -55,7 +53,7 @@ struct hd_rows {
 const struct hd_row_shape *
 hd_row_shape_find(const struct hd_row_shape *const *shapes, const char *name);
 
-/* Begins a document. NULL, or what is wrong with the filter (which may be NULL). */
+/* Begins a document. NULL, or an error in the filter (which may be NULL). */
 const char *hd_rows_begin(
 	struct hd_rows *rows,
 	const struct hd_row_shape *shape,
@@ -63,17 +61,17 @@ const char *hd_rows_begin(
 	hd_ns now,
 	uint16_t epoch
 );
-/* Ends it: the document, NUL-terminated and the caller's to free; NULL: *error (static) says why. total: rows
- * of the table, whatever filter and page. */
+/* Ends it: the document, NUL-terminated, freed by the caller; NULL: *error (static) says why. total: rows of the table,
+ * without filter and pages. */
 char *hd_rows_end(struct hd_rows *rows, uint64_t total, const char **error);
 
-/* Whether the next row is to be written. Once `full`, a table may stop. */
+/* Whether to write the next row. Once `full`, a table may stop. */
 bool hd_row_begin(struct hd_rows *rows);
-/* The fields of the shape, which is that of the table; row: its struct. */
+/* Puts the fields of the shape, which is that of the table; row: its struct. */
 void hd_row_put(struct hd_rows *rows, const struct hd_row_shape *shape, const void *row);
-/* The labels and the stats of the shape's group. */
+/* Puts the labels and the stats of the shape's group. */
 void hd_row_put_group(struct hd_rows *rows, const struct hd_stats_row *row);
-/* Takes back a row that was begun and is none. */
+/* Removes the current row: it is not part of the table. */
 void hd_row_skip(struct hd_rows *rows);
 /* Keeps the row if the filter holds and it fits. */
 void hd_row_end(struct hd_rows *rows);
@@ -81,10 +79,10 @@ void hd_row_end(struct hd_rows *rows);
 /* --- hd_rows_stats.c: tables of counters. Each returns how many rows the table has. --- */
 extern const struct hd_row_shape hd_ports_shape, hd_queues_shape, hd_cores_shape, hd_counters_shape,
 	hd_histograms_shape;
-/* One row for each of the group of the table's shape. */
+/* One row for each row of the group of the table's shape. */
 uint64_t hd_rows_group(struct hd_rows *rows, const struct hd_stats *stats);
-/* One row for each counter of the groups without labels, called group_name; of `own` (NULL after the last)
- * name alone; of `listed`, a group with one stat and one label, stat_label. */
+/* One row for each counter of the groups without labels, named group_name; of `own` (NULL after the last) just name; of
+ * `listed`, a group with one stat and one label, stat_label. */
 uint64_t hd_rows_counters(
 	struct hd_rows *rows,
 	const struct hd_stats *stats,

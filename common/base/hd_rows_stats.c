@@ -8,28 +8,28 @@
 
 /* clang-format off */
 #define COUNTERS(F, row) \
-	F(row, counter, TEXT, "its name") \
-	F(row, value, NUMBER, "now") \
-	F(row, unit, TEXT, "of the value") \
-	F##_OF(row, kind, "counter gauge", "counter (only grows) or gauge") \
-	F(row, help, TEXT, "what it is")
+	F(row, counter, TEXT, "name of the counter") \
+	F(row, value, NUMBER, "present value") \
+	F(row, unit, TEXT, "unit of the value") \
+	F##_OF(row, kind, "counter gauge", "counter (only increases) or gauge") \
+	F(row, help, TEXT, "meaning of the counter")
 /* clang-format on */
 
-HD_ROW_SHAPE(hd_counters_shape, counter_row, COUNTERS, "counters", "everything that is counted");
+HD_ROW_SHAPE(hd_counters_shape, counter_row, COUNTERS, "counters", "all counters and gauges");
 
 /* clang-format off */
 #define HISTOGRAMS(F, row) \
-	F(row, histogram, TEXT, "its name") \
+	F(row, histogram, TEXT, "name of the histogram") \
 	F(row, of, TEXT, "a direction, or TENANT/JOB; empty: all") \
-	F(row, unit, TEXT, "of everything up to max, and of le in the buckets") \
-	F(row, count, COUNT, "values counted") \
-	F(row, mean, REAL_OR_NULL, "of all") \
-	F(row, p50, REAL_OR_NULL, "median; quantiles are interpolated within their bucket") \
-	F(row, p90, REAL_OR_NULL, "90 % are not above") \
-	F(row, p99, REAL_OR_NULL, "99 % are not above") \
-	F(row, max, REAL_OR_NULL, "greatest") \
-	F(row, help, TEXT, "what is counted") \
-	F(row, buckets, BUCKETS, "cumulative: how many values are not above le; the last, without a bound, has all")
+	F(row, unit, TEXT, "unit of mean, p50, p90, p99 and max, and of le in the buckets") \
+	F(row, count, COUNT, "number of values") \
+	F(row, mean, REAL_OR_NULL, "mean of all values") \
+	F(row, p50, REAL_OR_NULL, "median; quantiles are interpolated within a bucket") \
+	F(row, p90, REAL_OR_NULL, "90th percentile") \
+	F(row, p99, REAL_OR_NULL, "99th percentile") \
+	F(row, max, REAL_OR_NULL, "greatest value") \
+	F(row, help, TEXT, "meaning of the values") \
+	F(row, buckets, BUCKETS, "cumulative: the number of values up to le; the last bucket, without le, has all")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -37,7 +37,7 @@ HD_ROW_SHAPE(
 	histogram_row,
 	HISTOGRAMS,
 	"histograms",
-	"how waits and delays are distributed"
+	"distributions of waiting times and delays"
 );
 
 const struct hd_row_shape hd_ports_shape = {
@@ -152,7 +152,7 @@ static struct histogram_row row_of(const struct hd_stats_histogram *view, const 
 	};
 }
 
-/* The values of the labels, '/' between. */
+/* The values of the labels, separated by '/'. */
 static void put_of(const struct hd_stats_histogram *view, char *text, size_t bytes) {
 	size_t used = 0;
 

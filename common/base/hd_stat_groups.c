@@ -26,7 +26,7 @@ const struct hd_stat_group hd_port_group = {
 	.name = "port",
 	.help = "network ports of the driver",
 	.label = {"port", "driver"},
-	.label_help = {"index", "udp or dpdk"},
+	.label_help = {"index of the port", "udp or dpdk"},
 	.stats = port_stats,
 	.count = COUNT(port_stats),
 };
@@ -35,7 +35,7 @@ const struct hd_stat_group hd_queue_group = {
 	.name = "queue",
 	.help = "queues of each port",
 	.label = {"port", "direction", "queue"},
-	.label_help = {"index of the port", "in or out", "index"},
+	.label_help = {"index of the port", "in or out", "index of the queue"},
 	.stats = queue_stats,
 	.count = COUNT(queue_stats),
 };
@@ -44,7 +44,7 @@ const struct hd_stat_group hd_core_group = {
 	.name = "core",
 	.help = "threads that move packets",
 	.label = {"core"},
-	.label_help = {"name"},
+	.label_help = {"name of the thread"},
 	.stats = core_stats,
 	.count = COUNT(core_stats),
 };

@@ -65,7 +65,7 @@ static bool grow(void **array, uint32_t *capacity, uint32_t need, size_t size) {
 	return true;
 }
 
-/* Where each label's value begins in the texts. False: no memory. */
+/* Stores the values of the labels in the texts. False: no memory. */
 static bool keep_labels(
 	struct hd_stats *stats,
 	const char *const *names,
@@ -187,7 +187,7 @@ struct hd_stats_histogram hd_stats_histogram(const struct hd_stats *stats, size_
 
 /* --- OpenMetrics ----------------------------------------------------------------------------- */
 
-/* Of the units in use only these have a name in the specification, and must end the metric's. */
+/* The specification names only these of our units; the metric's name must end in one. */
 static const char *metric_unit(const struct hd_stat *stat) {
 	static const char *const units[] = {"bytes", "seconds", "ratio"};
 	size_t length = strlen(stat->name);

@@ -4,14 +4,14 @@
  *
  *   group (static)                       rows                            readers
  *   name, labels, help                   rows {group, label values,      heddlectl show
- *   stats {name, unit, help, kind,  -->  values}, filled by whoever  --> GET /metrics
- *          offset into a struct}         keeps the struct                /heddle/... (rte_telemetry)
+ *   stats {name, unit, help, kind,  -->  values}, filled by the      --> GET /metrics
+ *          offset into a struct}         struct's owner                  /heddle/... (rte_telemetry)
  *
- * Each component declares its group beside the struct that it counts in, and hands the struct over;
- * nobody lists a counter twice. Adding one is one line in that list. Nothing here does any I/O.
+ * Each component declares its group beside the struct that it counts in, and passes the struct; no counter is listed
+ * twice. A new counter is one line in that list. Nothing here does any I/O.
  *
- * Histograms (hd_histogram.h) go the same way beside the rows: a family says what the values are of. The shell and
- * OpenMetrics have them; rte_telemetry and STATS, whose answers have limits, do not.
+ * Histograms (hd_histogram.h) are handled like rows; a family describes the values. The shell and OpenMetrics have
+ * them; rte_telemetry and STATS, whose answers are limited, do not.
  */
 #ifndef HD_STATS_H
 #define HD_STATS_H
@@ -30,7 +30,7 @@ enum hd_stat_type {
 };
 
 struct hd_stat {
-	const char *name; /* [a-z0-9_]+; ends in _bytes or _seconds when that is its unit */
+	const char *name; /* [a-z0-9_]+; ends in _bytes or _seconds if that is its unit */
 	const char *unit; /* "packets", "bytes", "seconds"; "" for none */
 	const char *help; /* one line, no full stop */
 	uint8_t kind; /* enum hd_stat_kind */
@@ -44,8 +44,8 @@ struct hd_stat {
 struct hd_stat_group {
 	const char *name; /* metrics are called heddle_<name>_<stat> */
 	const char *help;
-	const char *label[HD_STAT_LABELS_MAX]; /* NULL after the last; none: one row */
-	const char *label_help[HD_STAT_LABELS_MAX]; /* of a group that the shell has a table of */
+	const char *label[HD_STAT_LABELS_MAX]; /* NULL after the last; no labels: one row */
+	const char *label_help[HD_STAT_LABELS_MAX]; /* if the shell has a table of the group */
 	const struct hd_stat *stats;
 	uint16_t count;
 };
@@ -63,10 +63,9 @@ struct hd_stats_row {
 
 /* Histograms of one kind, one for each set of label values. */
 struct hd_histogram_family {
-	const char *group,
-		*name; /* the metric is called heddle_<group>_<name>; of times _seconds follows */
+	const char *group, *name; /* the metric is heddle_<group>_<name>; times end in _seconds */
 	const char *help;
-	const char *label[HD_STAT_LABELS_MAX]; /* NULL after the last; none: one histogram */
+	const char *label[HD_STAT_LABELS_MAX]; /* NULL after the last; no labels: one histogram */
 	const struct hd_scale *scale;
 };
 
@@ -76,15 +75,15 @@ struct hd_stats_histogram {
 	const struct hd_histogram *histogram;
 };
 
-/* What was gathered: at most HD_STATS_ROWS_MAX rows and HD_STATS_HISTOGRAMS_MAX histograms; what does not fit is
- * counted in hd_stats_left_out(). */
+/* Gathered counters: at most HD_STATS_ROWS_MAX rows and HD_STATS_HISTOGRAMS_MAX histograms; the rest is counted in
+ * hd_stats_left_out(). */
 struct hd_stats;
 
 struct hd_stats *hd_stats_create(void); /* NULL: no memory */
 void hd_stats_destroy(struct hd_stats *stats);
 void hd_stats_clear(struct hd_stats *stats);
-/* Copies the values out of the group's struct, and the label values (as many as the group has labels;
- * NULL when it has none). Rows of one group follow one another. */
+/* Copies the values from the group's struct, and the label values (as many as the group has labels; NULL when it has
+ * none). Rows of one group follow one another. */
 void hd_stats_add(
 	struct hd_stats *stats,
 	const struct hd_stat_group *group,
@@ -94,7 +93,7 @@ void hd_stats_add(
 size_t hd_stats_count(const struct hd_stats *stats);
 /* Valid until the next add or clear. */
 struct hd_stats_row hd_stats_row(const struct hd_stats *stats, size_t index);
-/* The same of a histogram. Those of one family follow one another. */
+/* The same for a histogram. Those of one family follow one another. */
 void hd_stats_add_histogram(
 	struct hd_stats *stats,
 	const struct hd_histogram_family *family,
@@ -104,7 +103,7 @@ void hd_stats_add_histogram(
 size_t hd_stats_histogram_count(const struct hd_stats *stats);
 /* Valid until the next add or clear. */
 struct hd_stats_histogram hd_stats_histogram(const struct hd_stats *stats, size_t index);
-/* What should have been added could not be read: counts as left out. */
+/* Counts something that could not be read as left out. */
 void hd_stats_leave_out(struct hd_stats *stats);
 size_t hd_stats_left_out(const struct hd_stats *stats);
 

@@ -14,11 +14,11 @@ bool hd_text_valid(const char *text, size_t bytes);
  * valid and NUL-terminated. text may be NULL: empty. Returns the bytes without the NUL. */
 size_t hd_text_copy(char *field, size_t capacity, const char *text);
 
-/* A whole number of at most `most` in decimal digits alone: no sign, no blanks. False: it is none, *value stays. */
+/* A whole number of at most `most` in decimal digits only: no sign, no blanks. False: invalid, *value unchanged. */
 bool hd_text_whole(const char *text, uint64_t most, uint64_t *value);
 
-/* A number in decimal digits, with a minus sign, a point and an exponent where wanted; none of strtod()'s other ways
- * to say one. False: it is none, *value stays. */
+/* A number in decimal digits, optionally with a minus sign, a point and an exponent; none of strtod()'s other forms.
+ * False: invalid, *value unchanged. */
 bool hd_text_real(const char *text, double *value);
 
 #endif

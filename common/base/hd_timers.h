@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Deadlines of one core: a binary heap of timers that live in what they belong to. Equal times come
- * out in the order in which they were set, so that runs repeat and waiting transfers take turns. */
+/* Deadlines of one core: a binary heap of timers that are embedded in their owners. Equal times are popped in the order
+ * in which they were set, so that runs repeat and waiting transfers take turns. */
 #ifndef HD_TIMERS_H
 #define HD_TIMERS_H
 
@@ -10,7 +10,7 @@ struct hd_timer {
 	hd_ns at;
 	uint64_t order;
 	uint32_t place; /* in the heap, from 1; 0: not set */
-	uint8_t kind; /* the owner's */
+	uint8_t kind; /* set by the owner */
 };
 
 struct hd_timers {
@@ -21,17 +21,17 @@ struct hd_timers {
 	uint64_t order;
 };
 
-/* Makes room for one more timer, so that setting it cannot fail. 0 or -ENOMEM. */
+/* Reserves room for one more timer, so that setting it cannot fail. 0 or -ENOMEM. */
 int hd_timers_reserve(struct hd_timers *timers);
-/* Takes the timer off and gives its room back. */
+/* Unsets the timer and releases its room. */
 void hd_timers_release(struct hd_timers *timers, struct hd_timer *timer);
 void hd_timers_fini(struct hd_timers *timers);
 
-/* HD_NEVER unsets. O(log n). A timer that stays at its time keeps its turn. */
+/* HD_NEVER unsets. O(log n). Setting the same time again keeps its place among equal times. */
 void hd_timer_set(struct hd_timers *timers, struct hd_timer *timer, hd_ns at);
 /* The earliest, or HD_NEVER. */
 hd_ns hd_timers_next(const struct hd_timers *timers);
-/* Takes off the earliest if it is due, else NULL. */
+/* Removes and returns the earliest if it is due, else NULL. */
 struct hd_timer *hd_timers_pop(struct hd_timers *timers, hd_ns now);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The significance filter, 8 values at a time. The target has no FMA, so that nothing can be contracted. */
+/* The significance filter, 8 values at a time. The target has no FMA, so that no operations can be fused. */
 #include "hd_kernels_impl.h"
 
 #if defined(__x86_64__)

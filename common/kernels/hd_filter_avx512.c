@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The significance filter, 16 values at a time; compiled with -ffp-contract=off, as all here. */
+/* The significance filter, 16 values at a time; compiled with -ffp-contract=off, like this directory. */
 #include "hd_kernels_impl.h"
 
 #if defined(__x86_64__)

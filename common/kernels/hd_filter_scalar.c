@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The significance filter's pass over a model, one value after the other: the reference. */
+/* The significance filter's pass over a model, one value at a time: the reference. */
 #include "hd_kernels_impl.h"
 
 #include <float.h>
@@ -18,7 +18,7 @@ void hd_filter_scalar(
 		float moved = step->factor * arrays->update[i];
 		float x = arrays->x[i] + moved;
 		float bound = step->threshold * fabsf(x);
-		/* As SIMD's minimum has it: what is beyond FLT_MAX is significant whatever x is. */
+		/* Like SIMD's minimum: a value beyond FLT_MAX is significant for any x. */
 		bool significant
 			= !(fabsf(step->factor * a) <= (FLT_MAX < bound ? FLT_MAX : bound));
 		float sent = significant ? a : 0.0F, held = significant ? 0.0F : a;

@@ -34,7 +34,7 @@ HD_AVX2 void hd_f32_from_f16_avx2(float *y, const uint16_t *x, size_t count) {
 	hd_f32_from_f16_scalar(y + i, x + i, count - i);
 }
 
-/* Rounded to the upper 16 bits of each lane, which are then its lower ones. */
+/* Rounds to the upper 16 bits of each lane and moves them to its lower ones. */
 HD_AVX2 static inline __m256i hd_bf16_lanes(__m256 x) {
 	__m256i bits = _mm256_castps_si256(x);
 	__m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* 16-bit floats, 16 at a time. AVX512_BF16's own conversion is of no use here: it takes subnormal numbers
- * as 0, so that a model would depend on the machine. */
+/* 16-bit floats, 16 at a time. AVX512_BF16's own conversion cannot be used: it treats subnormal numbers as 0, so that a
+ * model would depend on the machine. */
 #include "hd_kernels_impl.h"
 
 #if defined(__x86_64__)

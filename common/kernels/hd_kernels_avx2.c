@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* 8 values at a time. The target has no FMA, so that nothing can be contracted. */
+/* 8 values at a time. The target has no FMA, so that no operations can be fused. */
 #include "hd_kernels_impl.h"
 
 #if defined(__x86_64__)
@@ -107,6 +107,7 @@ HD_AVX2 static size_t hd_find_not_finite_f32_avx2(const float *x, size_t count) 
 
 const struct hd_kernels hd_kernels_avx2 = {
 	.name = "avx2",
+	.combine = &hd_combine_avx2,
 	.sgd_apply = hd_sgd_apply_avx2,
 	.prox_apply = hd_prox_apply_avx2,
 	.add_f32 = hd_add_f32_avx2,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * 16 values at a time, the rest under a mask (a mask on every store costs half of the speed beyond the
- * caches, even when it is full). AVX-512 brings FMA with it: this directory is compiled
- * with -ffp-contract=off, or mul and add below would melt into one operation and one rounding.
+ * 16 values at a time, the rest under a mask (a mask on every store costs half of the speed beyond the caches, even if
+ * it is full). AVX-512 includes FMA: this directory is compiled with -ffp-contract=off, or mul and add below would be
+ * fused into one operation with one rounding.
  */
 #include "hd_kernels_impl.h"
 
@@ -135,6 +135,7 @@ HD_AVX512 static size_t hd_find_not_finite_f32_avx512(const float *x, size_t cou
 
 const struct hd_kernels hd_kernels_avx512 = {
 	.name = "avx512",
+	.combine = &hd_combine_avx512,
 	.sgd_apply = hd_sgd_apply_avx512,
 	.prox_apply = hd_prox_apply_avx512,
 	.add_f32 = hd_add_f32_avx512,
@@ -145,7 +146,7 @@ const struct hd_kernels hd_kernels_avx512 = {
 	.f32_from_f16 = hd_f32_from_f16_avx512,
 	.bf16_from_f32 = hd_bf16_from_f32_avx512,
 	.f32_from_bf16 = hd_f32_from_bf16_avx512,
-	/* Comparing 16-bit lanes takes AVX-512BW; the search is bound by memory as it is. */
+	/* Comparing 16-bit lanes needs AVX-512BW; the search is bound by memory anyway. */
 	.find_mask_16 = hd_find_mask_16_avx2,
 	.add_f16 = hd_add_f16_avx512,
 	.add_bf16 = hd_add_bf16_avx512,

@@ -1,13 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table that the run-time dispatch chooses among. Private to common/kernels, its tests and bench. */
+/* The table from which the run-time dispatch chooses. Private to common/kernels, its tests and bench. */
 #ifndef HD_KERNELS_IMPL_H
 #define HD_KERNELS_IMPL_H
 
 #include "hd_kernels.h"
 #include "hd_stages.h"
 
+/* Types of sums and operations for which there is a kernel. */
+enum hd_combine_type {
+	HD_COMBINE_F32,
+	HD_COMBINE_F64,
+	HD_COMBINE_I8,
+	HD_COMBINE_U8,
+	HD_COMBINE_I32,
+	HD_COMBINE_I64,
+	HD_COMBINE_TYPES
+};
+enum hd_combine_op {
+	HD_COMBINE_ADD,
+	HD_COMBINE_LEAST,
+	HD_COMBINE_MOST,
+	HD_COMBINE_MULTIPLY,
+	HD_COMBINE_OPS
+};
+typedef void (*hd_combine_kernel)(void *sum, const void *x, size_t count);
+typedef hd_combine_kernel hd_combine_table[HD_COMBINE_TYPES][HD_COMBINE_OPS];
+
 struct hd_kernels {
 	const char *name;
+	const hd_combine_table *combine;
 	double (*sgd_apply
 	)(float *w, float *h, const float *g, size_t count, const struct hd_sgd *sgd);
 	void (*prox_apply
@@ -107,7 +128,14 @@ void hd_filter_avx512(
 );
 #endif
 
-/* What this CPU can run, best first, ending with the scalar reference: index 0..2, NULL past it. */
+/* hd_combine_scalar.c, hd_combine_avx2.c, hd_combine_avx512.c */
+extern const hd_combine_table hd_combine_scalar;
+#if defined(__x86_64__)
+extern const hd_combine_table hd_combine_avx2;
+extern const hd_combine_table hd_combine_avx512;
+#endif
+
+/* The versions that this CPU supports, best first, ending with the scalar reference: index 0..2, NULL past it. */
 const struct hd_kernels *hd_kernels_supported(size_t index);
 
 #endif

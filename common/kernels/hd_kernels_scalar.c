@@ -54,7 +54,7 @@ double hd_norm2_f32_scalar(const float *x, size_t count) {
 }
 
 size_t hd_find_not_finite_f32_scalar(const float *x, size_t count) {
-	/* On the bits: whatever the compiler assumes of floats. */
+	/* On the bits, so that no compiler option for floats matters. */
 	for (size_t i = 0; i < count; i++)
 		if (!hd_stage_is_finite(x[i]))
 			return i;
@@ -63,6 +63,7 @@ size_t hd_find_not_finite_f32_scalar(const float *x, size_t count) {
 
 const struct hd_kernels hd_kernels_scalar = {
 	.name = "scalar",
+	.combine = &hd_combine_scalar,
 	.sgd_apply = hd_sgd_apply_scalar,
 	.prox_apply = hd_prox_apply_scalar,
 	.add_f32 = hd_add_f32_scalar,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The stages on a host: what a device does, in its order. */
+/* The stages on a host: the device's operations in the device's order. */
 #include "hd_stages.h"
 
-#define GROUP 32 /* lanes whose sums are added first: a warp of a device */
+#define GROUP 32 /* lanes that are summed first: a warp of a device */
 
-/* Halves the lanes until one is left: i += i + half. */
+/* Halves the number of lanes until one is left: i += i + half. */
 static double tree(double *lane) {
 	for (size_t half = GROUP / 2; half > 0; half /= 2)
 		for (size_t i = 0; i < half; i++)
@@ -82,7 +82,7 @@ void hd_pack_block(const struct hd_pack *pack, uint64_t block) {
 		pack_fixed(pack, first, count, &unfit);
 	else
 		pack_half(pack, first, count, &unfit);
-	/* A reader that sees the flag sees the bytes. */
+	/* A reader that sees the flag also sees the bytes. */
 	__atomic_store_n(
 		&pack->flags[block], (uint64_t)unfit << 32 | pack->generation, __ATOMIC_RELEASE
 	);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is done to values between a gradient and the wire, written once for hosts and devices: this header compiles as
- * C and as CUDA, and gives the same bits in both. Each operation is rounded on its own; a product that is NaN has the
+ * Operations on values between a gradient and the wire, written once for hosts and devices: this header compiles as C
+ * and as CUDA, and gives the same bits in both. Each operation is rounded separately; a product that is NaN has the
  * bits that an x86-64 processor gives it.
  *
  *   push:  fp32 --take--> (copy), norm, peak, first NaN     once, when the caller hands the update over
- *               --pack--> fp32, fp16, bf16, fixed32         when the grant has said its weight
+ *               --pack--> fp32, fp16, bf16, fixed32         when the grant has set its weight
  *   pull:  fp32, fp16, bf16, fixed32 --unpack--> fp32
  *
- * A stage goes through its values in blocks of HD_STAGE_VALUES. On a device a block is one group of HD_STAGE_LANES
- * threads'; on a host hd_stages.c has the twins, which add in the same order.
+ * A stage processes its values in blocks of HD_STAGE_VALUES. On a device a block is one group of HD_STAGE_LANES
+ * threads; on a host hd_stages.c has equivalents that add in the same order.
  */
 #ifndef HD_STAGES_H
 #define HD_STAGES_H
@@ -29,25 +29,25 @@
 #define HD_STAGE_FINITE UINT32_MAX
 #define HD_STAGE_FIXED_LIMIT 2147483520.0F /* the greatest fp32 below 2^31 */
 
-/* What take says of a block, after the scale. */
+/* The results of take for a block, after scaling. */
 struct hd_stage_sums {
-	double norm2; /* squares, added up: lane by lane, then as a tree over the lanes */
-	uint32_t
-		not_finite; /* the first that is NaN or Inf once it is rounded to the payload's type, or HD_STAGE_FINITE */
+	double norm2; /* sum of squares: lane by lane, then as a tree over the lanes */
+	uint32_t not_finite; /* first that rounds to NaN or Inf in dtype, or HD_STAGE_FINITE */
 	uint32_t peak; /* bits of the largest absolute value; above those of Inf: there is a NaN */
 };
 
-/* scale times the values, looked at as they will travel, and copied unless copy is NULL. scale 1: as they are. */
+/* Multiplies the values by scale (1: unchanged), examines them as they will travel, and copies them unless copy is
+ * NULL. */
 struct hd_take {
 	const float *from;
 	float *copy; /* aligned to 16 bytes */
 	uint64_t values;
 	struct hd_stage_sums *sums; /* one for each block */
 	float scale;
-	uint8_t dtype; /* in which they will travel */
+	uint8_t dtype; /* type in which they will travel */
 };
 
-/* weight times the values, as dtype; fp32 with weight 1: as they are. A block's flag is stored after all of its bytes:
+/* Writes weight times the values as dtype; fp32 with weight 1: unchanged. A block's flag is stored after all its bytes:
  * generation in the lower half; 1 in the upper half when a value did not fit (fixed32) or is NaN or Inf. */
 struct hd_pack {
 	const float *from;
@@ -122,11 +122,10 @@ HD_STAGE uint32_t hd_stage_shift(uint32_t x, uint32_t shift) {
 	return whole + (rest > half || (rest == half && (whole & 1) != 0));
 }
 
-/* On the bits alone: no rounding mode and no compiler can change it. */
+/* On the bits only: no rounding mode or compiler can change it. */
 HD_STAGE uint16_t hd_stage_f16(float x) {
 	const uint32_t inf = UINT32_C(0x7f800000);
-	const uint32_t overflow
-		= UINT32_C(0x47800000); /* 65536: no rounding leads back from there */
+	const uint32_t overflow = UINT32_C(0x47800000); /* 65536: rounds to Inf in any case */
 	const uint32_t normal = UINT32_C(0x38800000); /* 2^-14, the least normal number */
 	const uint32_t zero
 		= UINT32_C(0x33000000); /* 2^-25: half of the least, a tie that goes to 0 */
@@ -136,7 +135,7 @@ HD_STAGE uint16_t hd_stage_f16(float x) {
 		return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
 	if (magnitude >= overflow)
 		return (uint16_t)(sign | 0x7c00);
-	/* The exponent lies above the mantissa: a carry does what it should, up to Inf. */
+	/* The exponent is above the mantissa: a carry is right, up to Inf. */
 	if (magnitude >= normal)
 		return (uint16_t)(sign | hd_stage_shift(magnitude - (UINT32_C(112) << 23), 13));
 	if (magnitude <= zero)
@@ -180,7 +179,7 @@ HD_STAGE float hd_stage_from_half(uint8_t dtype, uint16_t x) {
 	return dtype == HD_DTYPE_BF16 ? hd_stage_from_bf16(x) : hd_stage_from_f16(x);
 }
 
-/* Once it is rounded to the type. */
+/* After rounding to the type. */
 HD_STAGE bool hd_stage_is_finite_as(uint8_t dtype, float x) {
 	uint32_t bits = hd_stage_bits(x) & 0x7fffffff;
 
@@ -193,7 +192,7 @@ HD_STAGE uint32_t hd_stage_swap(uint32_t x) {
 	return x << 24 | (x & 0xff00) << 8 | (x >> 8 & 0xff00) | x >> 24;
 }
 
-/* scaled: after weight and unit. Network order: hosts and devices are little endian. */
+/* scaled: after weight and unit. Network order: hosts and devices are little-endian. */
 HD_STAGE uint32_t hd_stage_fixed(float scaled, bool *unfit) {
 	uint32_t bits = hd_stage_bits(scaled), magnitude = bits & 0x7fffffff;
 
@@ -230,9 +229,9 @@ HD_STAGE float hd_stage_prox(float w, float w_t, float g, float rate, float mu) 
 }
 
 #ifndef __CUDACC__
-/* --- the host's twins: hd_stages.c ----------------------------------------------------------- */
+/* --- on the host: hd_stages.c ---------------------------------------------------------------- */
 
-/* Each does one block. Pointers need the alignment of their type only. */
+/* Each processes one block. Pointers need the alignment of their type only. */
 void hd_take_block(const struct hd_take *take, uint64_t block);
 void hd_pack_block(const struct hd_pack *pack, uint64_t block);
 void hd_unpack_block(const struct hd_unpack *unpack, uint64_t block);

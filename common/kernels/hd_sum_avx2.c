@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of what packets carry, 8 lanes at a time. */
+/* Sums of packets' values, 8 lanes at a time. */
 #include "hd_kernels_impl.h"
 
 #if defined(__x86_64__)
@@ -16,7 +16,7 @@ HD_AVX2 static inline void hd_store(void *at, __m256i lanes) {
 	_mm256_storeu_si256((__m256i *)at, lanes);
 }
 
-/* Each lane's four bytes the other way round. */
+/* Reverses the four bytes of each lane. */
 HD_AVX2 static inline __m256i hd_swap(__m256i lanes) {
 	const __m256i order = _mm256_setr_epi8(
 		3,
@@ -119,7 +119,7 @@ HD_AVX2 bool hd_add_fixed_both_avx2(uint32_t *sum, uint32_t *x, size_t count) {
 	return rest || _mm256_movemask_ps(_mm256_castsi256_ps(overflow)) != 0;
 }
 
-/* NaN and Inf less themselves are NaN, what is finite is 0. */
+/* x - x is NaN for NaN and Inf, and 0 for finite x. */
 HD_AVX2 bool hd_add_f32_both_avx2(float *sum, float *x, size_t count) {
 	__m256 wrong = _mm256_setzero_ps();
 	size_t i = 0;

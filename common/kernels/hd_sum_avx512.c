@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of what packets carry, 16 lanes at a time. */
+/* Sums of packets' values, 16 lanes at a time. */
 #include "hd_kernels_impl.h"
 
 #if defined(__x86_64__)
@@ -8,7 +8,7 @@
 #define HD_AVX512 __attribute__((target("avx512f,avx512bw")))
 #define HD_LANES 16
 
-/* Each lane's four bytes the other way round. */
+/* Reverses the four bytes of each lane. */
 HD_AVX512 static inline __m512i hd_swap(__m512i lanes) {
 	const __m512i order = _mm512_set4_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203);
 
@@ -42,7 +42,7 @@ HD_AVX512 void hd_add_bf16_avx512(float *sum, const uint16_t *x, size_t count) {
 	hd_add_bf16_scalar(sum + i, x + i, count - i);
 }
 
-/* One of lanes in network order to another; what overflowed has the sign bit in *overflow. */
+/* Adds lanes in network order; an overflow sets the sign bit in *overflow. */
 HD_AVX512 static inline __m512i hd_add_swapped(__m512i left, __m512i right, __m512i *overflow) {
 	__m512i a = hd_swap(left), b = hd_swap(right), s = _mm512_add_epi32(a, b);
 
@@ -56,7 +56,7 @@ HD_AVX512 static inline bool hd_is_negative(__m512i lanes) {
 	return _mm512_cmplt_epi32_mask(lanes, _mm512_setzero_si512()) != 0;
 }
 
-/* The lanes that are left after whole registers: a packet's count is rarely a multiple of one. */
+/* The lanes that remain after whole registers: a packet's count is rarely a multiple of one. */
 HD_AVX512 static inline __mmask16 hd_rest(size_t count) {
 	return (__mmask16)((1u << count) - 1);
 }
@@ -104,7 +104,7 @@ HD_AVX512 bool hd_add_fixed_both_avx512(uint32_t *sum, uint32_t *x, size_t count
 	return hd_is_negative(overflow);
 }
 
-/* NaN and Inf less themselves are NaN, what is finite is 0. */
+/* x - x is NaN for NaN and Inf, and 0 for finite x. */
 HD_AVX512 bool hd_add_f32_both_avx512(float *sum, float *x, size_t count) {
 	unsigned wrong = 0;
 	size_t i = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reference for sums of what packets carry: any alignment, one element at a time. */
+/* The reference for sums of packets' values: any alignment, one element at a time. */
 #include "hd_bytes.h"
 #include "hd_kernels_impl.h"
 
@@ -29,7 +29,7 @@ bool hd_add_fixed_scalar(uint32_t *sum, const uint32_t *x, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		uint32_t a = be32toh(sum[i]), b = hd_get32((const uint8_t *)(x + i)), s = a + b;
 
-		overflow |= (s ^ a) & (s ^ b); /* both have the sign that the sum has not */
+		overflow |= (s ^ a) & (s ^ b); /* both have the same sign, the sum the other */
 		sum[i] = htobe32(s);
 	}
 	return overflow >> 31 != 0;

@@ -13,10 +13,10 @@
 #define FIRST_ID 256
 #define COLUMN 25
 
-/* A row of the program's table, or of a table in it. */
+/* A row of the program's table, or of a table included in it. */
 struct row {
 	const struct hd_option *option;
-	size_t base; /* what its `at` counts from */
+	size_t base; /* the address that its `at` is relative to */
 };
 
 struct rows {
@@ -38,7 +38,7 @@ static void add(struct rows *rows, const struct hd_option *option, size_t base) 
 static const struct hd_option version_option
 	= {.kind = HD_OPTION_IS_VERSION, .name = "version", .help = "which version this is"};
 
-/* Tables in a table have none themselves. */
+/* An included table includes no others. */
 static void collect(const struct hd_option *table, struct rows *rows) {
 	rows->count = 0;
 	for (; table->kind != HD_OPTION_ENDS; table++) {
@@ -166,7 +166,7 @@ static int take(const struct reader *reader, const struct row *row, const char *
 	}
 }
 
-/* What must be there, and what defaults have to be within. */
+/* Checks that required options are given, and that defaults are within their limits. */
 static int check(const struct reader *reader, const struct rows *rows) {
 	int status = 0;
 
@@ -182,9 +182,9 @@ static int check(const struct reader *reader, const struct rows *rows) {
 	return status;
 }
 
-/* --- words ----------------------------------------------------------------------------------- */
+/* --- arguments ------------------------------------------------------------------------------- */
 
-/* Of getopt: a row's id is its letter, or its place. */
+/* Fills getopt's tables: a row's id is its letter, or its index. */
 static int
 prepare(const struct hd_option_program *program,
 	const struct rows *rows,
@@ -242,7 +242,7 @@ int hd_options_read(
 	while (status == 0 && (id = getopt_long(argc, argv, letters, names, NULL)) != -1) {
 		const struct row *row = id == '?' ? NULL : find(&rows, id);
 
-		/* getopt has said why */
+		/* getopt has printed the error */
 		status = row ? take(&reader, row, optarg) : EX_USAGE;
 	}
 	if (status != 0)

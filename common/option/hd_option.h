@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program's options as a table: name, what it takes, its limits, where the value goes and what --help says, one row
- * each. getopt_long() reads the words; the table does the rest. Called once, from main().
+ * A program's options as a table, one row each: name, argument, limits, destination of the value, text of --help.
+ * getopt_long() splits the arguments; the table does the rest. Called once, from main().
  *
  *   static const struct hd_option table[] = {
  *     HD_OPTION_TEXT("key-file", "FILE", struct mine, key_file, "keys of the cluster"),
@@ -18,37 +18,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HD_OPTIONS_MAX 96 /* of a program, with those of tables in its table */
+#define HD_OPTIONS_MAX 96 /* of a program, including those of included tables */
 #define HD_OPTION_ERROR_BYTES 512
 
 enum hd_option_kind {
 	HD_OPTION_ENDS = 0, /* the table's last row */
 	HD_OPTION_IS_TEXT, /* const char * */
-	HD_OPTION_IS_NAME, /* const char * of 1 to HD_NAME_BYTES_MAX bytes, also when it is not given */
+	HD_OPTION_IS_NAME, /* const char * of 1 to HD_NAME_BYTES_MAX bytes, even if not given */
 	HD_OPTION_IS_FLAG, /* bool */
 	HD_OPTION_IS_REAL, /* double */
 	HD_OPTION_IS_FLOAT,
 	HD_OPTION_IS_U32,
 	HD_OPTION_IS_U64,
 	HD_OPTION_IS_BYTES, /* uint64_t; with K, M or G, 1024 each */
-	HD_OPTION_IS_TAKEN, /* take() has it */
+	HD_OPTION_IS_TAKEN, /* handled by take() */
 	HD_OPTION_IS_HELP,
-	HD_OPTION_IS_VERSION, /* every program's: hd_options_read() has it */
-	HD_OPTION_IS_TABLE, /* the rows of another table, whose values lie at `at` */
+	HD_OPTION_IS_VERSION, /* every program's: handled by hd_options_read() */
+	HD_OPTION_IS_TABLE, /* the rows of another table, with its values at `at` */
 	HD_OPTION_IS_NOTE, /* no option: a line of --help */
 };
 
 struct hd_option {
 	enum hd_option_kind kind;
-	bool needed; /* text: without it the program does not begin */
-	char letter; /* -n as well; 0: none */
+	bool needed; /* text: required */
+	char letter; /* short form, as -n; 0: none */
 	const char *name; /* without the dashes */
-	const char *value; /* what it takes, as --help has it; NULL: nothing */
-	const char *help; /* its lines; NULL: another row's speak of it */
-	size_t at; /* where its value goes, from the beginning of the values */
+	const char *value; /* its argument, as shown in --help; NULL: none */
+	const char *help; /* its lines; NULL: described by another row */
+	size_t at; /* offset of its value in the values */
 	uint64_t least, most; /* of whole numbers and bytes */
 	double low, high; /* of reals */
-	/* 0; -1 when it has printed what was asked for, as --help does; or an exit code when it has said what is wrong. */
+	/* 0; -1 when it has printed what was requested, like --help; or an exit code after it has reported an error. */
 	int (*take)(void *values, const char *text);
 	const struct hd_option *table;
 };
@@ -109,24 +109,24 @@ struct hd_option {
 
 struct hd_option_program {
 	const char *name; /* for errors */
-	const char *usage; /* what --help says before the options */
+	const char *usage; /* text of --help before the options */
 	const struct hd_option *table;
-	const char *after; /* behind the options; NULL: nothing */
-	uint32_t column; /* of --help, where words begin; 0: 25 */
-	bool arguments; /* takes words that are no options: argv from optind on; else they are errors */
-	bool stops; /* at the first of them: what follows is another program's */
+	const char *after; /* text after the options; NULL: none */
+	uint32_t column; /* of --help, where descriptions begin; 0: 25 */
+	bool arguments; /* takes other arguments: argv from optind on; else they are errors */
+	bool stops; /* stops at the first of them: the rest is another program's */
 };
 
-/* Whom errors are told: a sentence that names the option and its limits. Returns `code`. */
+/* Receives errors: a sentence that names the option and its limits. Returns `code`. */
 struct hd_option_errors {
 	int (*tell)(void *owner, int code, const char *sentence);
 	void *owner;
 };
 
 /*
- * Reads argv into `values`, whose other fields stay as they are (the defaults). Every program has --version beside its
- * table. errors: NULL tells standard error `NAME: sentence`. 0; -1 when --help or --version has been printed (or what a
- * take() prints); or EX_USAGE (or what a take() says) when it has been told.
+ * Reads argv into `values`, whose other fields keep their defaults. Every program also has --version. errors: NULL
+ * prints `NAME: sentence` to standard error. 0; -1 when --help or --version (or a take()) has printed its text; or
+ * EX_USAGE (or take()'s exit code) after an error was reported.
  */
 int hd_options_read(
 	const struct hd_option_program *program,
@@ -135,7 +135,7 @@ int hd_options_read(
 	void *values,
 	const struct hd_option_errors *errors
 );
-/* What --help prints. */
+/* Prints the text of --help. */
 void hd_options_print_help(const struct hd_option_program *program);
 
 #endif

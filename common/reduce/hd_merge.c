@@ -10,32 +10,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEPT_MIN 2 /* chunks of a member: one that is read, one that comes */
+#define KEPT_MIN 2 /* chunks of a member: one being read, one arriving */
 #define VALUE_BYTES 4
 
 struct member {
 	struct hd_reduce_input is;
 	struct hd_recv *recv;
-	uint32_t chunk_bytes; /* of its full chunks; 0: not learnt yet */
+	uint32_t chunk_bytes; /* of its full chunks; 0: unknown yet */
 	uint32_t room; /* chunks kept */
 	uint8_t *chunks; /* chunk i at i % room */
 	uint16_t *bytes; /* of each kept chunk */
 	uint32_t next; /* chunks below are merged, or being read */
 	bool reading; /* chunk `next` is open in the cursor */
 	struct hd_runs_cursor cursor;
-	struct hd_run run; /* not merged yet; count 0: none is known */
+	struct hd_run run; /* not merged yet; count 0: none loaded */
 	const float *x; /* its values */
-	uint64_t passed; /* indices below are merged */
-	bool refused; /* a chunk was dropped as early since it was told that there is room */
+	uint64_t passed; /* indices below this are merged */
+	bool refused; /* a chunk was dropped as early since the last report of room */
 };
 
 struct hd_merge {
 	struct hd_reduce_config config;
-	uint32_t chunk_bytes; /* of the merged update; 0: not learnt yet */
+	uint32_t chunk_bytes; /* of the merged update; 0: unknown yet */
 	uint64_t at; /* bytes written */
-	uint8_t *header; /* of the run that grows; NULL: none does */
-	struct hd_run run; /* that one */
-	uint32_t ended; /* members that are merged whole */
+	uint8_t *header; /* of the run being extended; NULL: none */
+	struct hd_run run; /* that run */
+	uint32_t ended; /* members that are merged completely */
 	bool done, broken, not_finite;
 	uint32_t culprit;
 	struct member members[];
@@ -62,7 +62,7 @@ uint64_t hd_merge_state_bytes(const struct hd_reduce_config *config) {
 		uint64_t chunks = bytes / HD_REDUCE_CHUNK_BYTES_MIN + 1;
 
 		kept = kept > least ? kept : least;
-		/* With each chunk its size, and a bit in the receiver. */
+		/* Each chunk also needs its size, and a bit in the receiver. */
 		all += kept + kept / HD_REDUCE_CHUNK_BYTES_MIN * sizeof(uint16_t) + chunks / 8 + 8;
 	}
 	return all + config->input_count * sizeof(struct member);
@@ -94,7 +94,7 @@ int hd_merge_create(const struct hd_reduce_config *config, struct hd_merge **out
 		return -ENOMEM;
 	merge->config = *config;
 	merge->config.inputs = NULL;
-	merge->culprit = HD_MERGE_NOBODY;
+	merge->culprit = HD_MERGE_NONE;
 	for (uint32_t i = 0; i < config->input_count; i++)
 		merge->members[i].is = config->inputs[i];
 	*out = merge;
@@ -130,7 +130,7 @@ static int make_recv(const struct hd_merge *merge, struct member *member, uint32
 	return hd_recv_create(&config, &member->recv);
 }
 
-/* Chunks of one member have one size; whose are smaller than the least have no more than one. */
+/* All chunks of a member have one size; a member with chunks below the minimum has only one chunk. */
 static enum hd_reduce_result
 learn(struct hd_merge *merge,
       struct member *member,
@@ -154,7 +154,7 @@ learn(struct hd_merge *merge,
 	member->room = room;
 	member->chunk_bytes = full;
 	if (merge->chunk_bytes == 0) {
-		bool alone = full == member->is.bytes; /* it says nothing of what the path takes */
+		bool alone = full == member->is.bytes; /* its size says nothing about the path */
 
 		merge->chunk_bytes
 			= alone && full < HD_CHUNK_BYTES_DEFAULT ? HD_CHUNK_BYTES_DEFAULT : full;
@@ -179,8 +179,8 @@ static void put_header(struct hd_merge *merge) {
 	memcpy(merge->header, &word, sizeof word);
 }
 
-/* Where values go that begin at this index: behind the run before when it ends there, else in a run of their own. How
- * many of them; 0: they do not fit into the sum at all. */
+/* Finds the place for values that begin at this index: behind the previous run if that ends there, else in a new run.
+ * Returns how many fit; 0: the sum has no room for them. */
 static uint64_t place(struct hd_merge *merge, uint64_t first, uint64_t count) {
 	uint8_t *sum = merge->config.sum;
 	uint64_t room = merge->chunk_bytes - merge->at % merge->chunk_bytes;
@@ -210,7 +210,7 @@ static uint64_t place(struct hd_merge *merge, uint64_t first, uint64_t count) {
 	return fits(merge, count * VALUE_BYTES) ? count : 0;
 }
 
-/* Indices first .. first + count - 1, which every member names whole or not at all. */
+/* Adds indices first .. first + count - 1, each of which a member has completely or not at all. */
 static void add(struct hd_merge *merge, uint64_t first, uint64_t count) {
 	uint8_t *at = (uint8_t *)merge->config.sum + merge->at;
 	float *values = (float *)(void *)at;
@@ -239,7 +239,7 @@ static void add(struct hd_merge *merge, uint64_t first, uint64_t count) {
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* The next chunk of a member, if it is here. */
+/* Opens the next chunk of a member, if it is here. */
 static bool open_chunk(struct member *member) {
 	uint32_t slot;
 
@@ -261,7 +261,7 @@ static bool is_merged(const struct member *member) {
 		&& (uint64_t)member->next * member->chunk_bytes >= member->is.bytes;
 }
 
-/* The next run of a member, if it is here. False when its chunks are no runs that ascend. */
+/* Loads the next run of a member, if it is here. False if its chunks are no ascending runs. */
 static bool load(struct member *member) {
 	while (member->run.count == 0) {
 		bool first = !member->reading;
@@ -284,7 +284,7 @@ static bool load(struct member *member) {
 	return true;
 }
 
-/* Loads all. False when it cannot go on now: somebody has to send more, or all are merged. */
+/* Loads all. False when merging cannot continue: some member must send more, or all are merged. */
 static bool load_all(struct hd_merge *merge) {
 	bool all = true;
 
@@ -323,7 +323,7 @@ static void advance(struct hd_merge *merge) {
 		}
 		count = place(merge, first, end - first);
 		if (count == 0)
-			break_off(merge, HD_MERGE_NOBODY);
+			break_off(merge, HD_MERGE_NONE);
 		else
 			add(merge, first, count);
 	}
@@ -395,7 +395,7 @@ struct hd_recv *hd_merge_recv(const struct hd_merge *merge, uint32_t index) {
 	return merge->members[index].recv;
 }
 
-/* Chunks that it may send beyond those that all came. */
+/* Chunks that it may send beyond those that are held without a gap. */
 static uint32_t room_left(const struct member *member) {
 	uint32_t held = hd_recv_held(member->recv);
 	uint32_t ahead = held > member->next ? held - member->next : 0;

@@ -10,7 +10,7 @@
 
 /* A chunk kept before its turn. */
 struct slot {
-	uint32_t next; /* of the same chunk, or free; index + 1, 0: none */
+	uint32_t next; /* of the same chunk, or free: index + 1; 0: none */
 	uint32_t bytes;
 	uint32_t rank;
 };
@@ -18,20 +18,20 @@ struct slot {
 struct input {
 	struct hd_reduce_input is;
 	struct hd_recv *recv;
-	uint32_t kept; /* slots */
-	bool refused; /* a chunk was dropped as early since it was told that there is room */
+	uint32_t kept; /* slots in use */
+	bool refused; /* a chunk was dropped as early since the last report of room */
 };
 
 struct hd_reduce {
 	struct hd_reduce_config config;
-	struct hd_merge *merge; /* of sparse updates: everything is there; else NULL */
-	bool raw; /* passed on as it is */
-	uint32_t chunk_bytes; /* 0: not learnt yet; also whether what follows is there */
+	struct hd_merge *merge; /* for sparse updates: everything is in it; else NULL */
+	bool raw; /* a single member: passed on unchanged */
+	uint32_t chunk_bytes; /* 0: unknown yet, and the arrays below do not exist */
 	uint32_t chunk_count;
 	uint32_t stride;
-	uint32_t final; /* chunks below are final */
+	uint32_t final; /* chunks below this are final */
 	uint16_t *in; /* members in each chunk */
-	uint32_t *early; /* RANKED: the slots of each chunk; index + 1, 0: none */
+	uint32_t *early; /* RANKED: the first slot of each chunk; index + 1, 0: none */
 	struct slot *slots;
 	uint8_t *slot_data;
 	uint32_t free_slot; /* index + 1 */
@@ -77,7 +77,7 @@ static uint32_t slot_quota(const struct hd_reduce_config *config, uint32_t chunk
 	return quota > 0 ? (uint32_t)quota : 1;
 }
 
-/* What the arrays take when chunks have this size. */
+/* Memory of the arrays for chunks of this size. */
 static uint64_t state_bytes(const struct hd_reduce_config *config, uint32_t chunk_bytes) {
 	uint64_t chunks = (config->bytes - 1) / chunk_bytes + 1;
 	uint64_t slots = (uint64_t)slot_quota(config, chunk_bytes) * (config->input_count - 1);
@@ -89,7 +89,7 @@ static uint64_t state_bytes(const struct hd_reduce_config *config, uint32_t chun
 
 uint64_t hd_reduce_state_bytes(const struct hd_reduce_config *config) {
 	uint64_t small = state_bytes(config, HD_REDUCE_CHUNK_BYTES_MIN);
-	uint64_t big = state_bytes(config, HD_CHUNK_BYTES_MAX); /* of slots each has one */
+	uint64_t big = state_bytes(config, HD_CHUNK_BYTES_MAX); /* each slot holds one chunk */
 
 	if (is_merged(config))
 		return hd_merge_state_bytes(config) + config->input_count * sizeof(struct input);
@@ -108,7 +108,9 @@ static int check(const struct hd_reduce_config *config) {
 		return -EINVAL;
 	if (config->input_count > HD_GROUP_MEMBERS_MAX)
 		return -E2BIG;
-	return config->order > HD_GROUP_RANKED || config->bytes % value != 0 ? -EINVAL : 0;
+	if (config->order > HD_GROUP_RANKED || !hd_dtype_has_op(config->dtype, config->op))
+		return -EINVAL;
+	return config->bytes % value != 0 ? -EINVAL : 0;
 }
 
 int hd_reduce_create(const struct hd_reduce_config *config, struct hd_reduce **out) {
@@ -251,7 +253,13 @@ static void *chunk_at(const struct hd_reduce *reduce, uint32_t chunk) {
 	return (uint8_t *)reduce->config.sum + (uint64_t)chunk * reduce->stride;
 }
 
-/* The first member of a chunk is written, so that nobody clears memory only to add to it. */
+static size_t values_in(uint8_t dtype, size_t bytes) {
+	size_t value = hd_dtype_bytes(dtype);
+
+	return value > 0 ? bytes / value : 0;
+}
+
+/* The first member of a chunk is copied instead of added, so that the memory need not be cleared. */
 static void put(struct hd_reduce *reduce, void *sum, const uint8_t *payload, size_t bytes) {
 	uint8_t dtype = reduce->config.dtype;
 
@@ -262,36 +270,28 @@ static void put(struct hd_reduce *reduce, void *sum, const uint8_t *payload, siz
 }
 
 static void add(struct hd_reduce *reduce, void *sum, const uint8_t *payload, size_t bytes) {
-	switch (reduce->config.dtype) {
-	case HD_DTYPE_FP16:
-	case HD_DTYPE_BF16:
-		hd_add_half(
-			reduce->config.dtype, sum, (const void *)payload, bytes / sizeof(uint16_t)
-		);
-		break;
-	case HD_DTYPE_FIXED32:
+	uint8_t dtype = reduce->config.dtype;
+
+	if (dtype == HD_DTYPE_FIXED32)
 		reduce->not_finite |= hd_add_fixed(sum, (const void *)payload, bytes / 4);
-		break;
-	default:
-		hd_add_f32(sum, (const void *)payload, bytes / sizeof(float));
-		break;
-	}
+	else
+		hd_combine(dtype, reduce->config.op, sum, payload, values_in(dtype, bytes));
 }
 
-/* Rounds a final chunk to its type on the wire, in place, and looks for what is no number: once, in the sum, as a
- * NaN or an Inf of any member is still there. */
+/* Divides a final chunk for an average, rounds it to its type on the wire, in place, and checks it for NaN and Inf:
+ * once, in the sum, as any member's NaN or Inf is still there. */
 static void seal(struct hd_reduce *reduce, void *sum, size_t bytes) {
 	uint8_t dtype = reduce->config.dtype;
-	size_t value = hd_dtype_bytes(dtype), count = value > 0 ? bytes / value : 0;
+	size_t count = values_in(dtype, bytes);
 	float block[HD_CHUNK_BYTES_MAX / sizeof(uint16_t)];
 
+	if (reduce->config.op == HD_REDUCE_OP_AVERAGE)
+		hd_average(dtype, sum, count, reduce->config.input_count);
 	if (hd_dtype_is_half(dtype)) {
-		memcpy(block, sum, count * sizeof(float)); /* its start is what is written */
+		memcpy(block, sum, count * sizeof(float)); /* the start of `sum` is overwritten */
 		hd_half_from_f32(dtype, sum, block, count, 1);
-		reduce->not_finite |= hd_find_not_finite_half(dtype, sum, count) < count;
-	} else if (dtype == HD_DTYPE_FP32) {
-		reduce->not_finite |= hd_find_not_finite_f32(sum, count) < count;
 	}
+	reduce->not_finite |= hd_any_not_finite(dtype, sum, count);
 }
 
 static void take(struct hd_reduce *reduce, uint32_t chunk, const uint8_t *payload, size_t bytes) {
@@ -312,7 +312,7 @@ static void take(struct hd_reduce *reduce, uint32_t chunk, const uint8_t *payloa
 
 /* --- turns ----------------------------------------------------------------------------------- */
 
-/* Slots of a chunk are in the order of their ranks, so that whose turn comes is found at once. */
+/* The slots of a chunk are in the order of their ranks, so that the next in turn is found at once. */
 static void
 keep(struct hd_reduce *reduce, uint32_t chunk, uint32_t rank, const uint8_t *payload, size_t bytes
 ) {
@@ -329,7 +329,7 @@ keep(struct hd_reduce *reduce, uint32_t chunk, uint32_t rank, const uint8_t *pay
 	reduce->kept++;
 }
 
-/* Adds what was kept for this chunk and whose turn has come. */
+/* Adds the kept members of this chunk whose turn has come. */
 static void catch_up(struct hd_reduce *reduce, uint32_t chunk) {
 	while (reduce->early[chunk] != 0) {
 		uint32_t index = reduce->early[chunk] - 1;
@@ -423,7 +423,7 @@ struct hd_recv *hd_reduce_recv(const struct hd_reduce *reduce, uint32_t index) {
 	return reduce->inputs[index].recv;
 }
 
-/* Chunks of this input whose turn it surely is: those that all before it have sent, from the start. */
+/* The first chunk that some earlier input has not yet sent without a gap: below it, it is this input's turn. */
 static uint32_t turn_end(const struct hd_reduce *reduce, uint32_t index) {
 	uint32_t end = UINT32_MAX;
 
@@ -458,7 +458,7 @@ bool hd_reduce_is_full(const struct hd_reduce *reduce, uint32_t index) {
 		&& reduce->inputs[index].kept >= reduce->quota;
 }
 
-/* Whether somebody before this input has not sent more: most often the first one, which all the others wait for. */
+/* Whether an earlier input has not sent more: usually the first one, which all others wait for. */
 static bool is_ahead(const struct hd_reduce *reduce, uint32_t index) {
 	uint32_t held = hd_recv_held(reduce->inputs[index].recv);
 
@@ -492,7 +492,7 @@ uint64_t hd_reduce_total(const struct hd_reduce *reduce) {
 }
 
 uint32_t hd_reduce_culprit(const struct hd_reduce *reduce) {
-	return reduce->merge ? hd_merge_culprit(reduce->merge) : HD_MERGE_NOBODY;
+	return reduce->merge ? hd_merge_culprit(reduce->merge) : HD_MERGE_NONE;
 }
 
 uint32_t hd_reduce_chunk_bytes(const struct hd_reduce *reduce) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_admission.h"
 
-/* A node that is 50 ms late has no patience to spare, one that is 1 s late has 3.8 s: then places are 20 ms apart. */
+/* Scales a node's lateness to the interval of places. A node that is 50 ms late has no patience to spare, one that is 1
+ * s late has 3.8 s: then places are 20 ms apart. */
 #define LATE_PART 200
 
 hd_ns hd_admission_ask(struct hd_admission *admission, hd_ns *place, hd_ns late, hd_ns now) {

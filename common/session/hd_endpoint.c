@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The endpoint's face: its making, the demultiplexing of packets, the passing of time. */
+/* The endpoint's interface: create, demultiplexing of packets, timers. */
 #include "hd_assert.h"
 #include "hd_endpoint.h"
 #include "hd_hello.h"
@@ -151,9 +151,9 @@ static void follow(struct hd_session *s, struct hd_addr from, hd_ns now) {
 }
 
 /*
- * The opener of a session keeps to the address that it asked. The answerer follows its peer (NAT), by a packet whose
- * source nobody vouches for: somebody who sees packets may be faster with a copy of it. Then the packet itself comes a
- * moment later, from where the peer has received something before, and that counts.
+ * The opener of a session keeps to the address that it asked. The answerer follows its peer to a new address (NAT). The
+ * source of a packet is not authenticated: an attacker on the path may send a copy of a packet that arrives first. Then
+ * the original arrives a moment later from the address that the peer has proven, and the session moves back.
  */
 static void follow_back(
 	struct hd_session *s,
@@ -246,7 +246,7 @@ void hd_endpoint_receive(
 		hello_receive(endpoint, now, packet, sink);
 	} else if (type == -EPROTONOSUPPORT && packet->bytes >= HD_CONTROL_HEADER_BYTES) {
 		endpoint->stats.drop_version++;
-		/* Another version's REFUSE is for us to read; its HELLO is for us to answer. */
+		/* We read another version's REFUSE, and answer its HELLO. */
 		if ((packet->data[2] & 0x0f) == HD_PACKET_HELLO) {
 			if (packet->data[28] == HD_MSG_REFUSE)
 				hello_receive(endpoint, now, packet, sink);
@@ -283,7 +283,8 @@ void hd_endpoint_tick(struct hd_endpoint *endpoint, hd_ns now, struct hd_sink *s
 	while (endpoint->heap_count > 0 && endpoint->heap[0]->due <= now) {
 		struct hd_session *s = endpoint->heap[0];
 
-		/* Each pass moves what was due beyond now; who begins anew says HELLO in the next. */
+		/* Each pass moves the session's deadline beyond now; a session that starts again sends HELLO in the
+		 * next. */
 		session_tick(s, now, sink);
 		session_reschedule(s);
 	}
@@ -294,13 +295,13 @@ hd_ns hd_endpoint_deadline(const struct hd_endpoint *endpoint) {
 	return endpoint->heap_count > 0 ? endpoint->heap[0]->due : HD_NEVER;
 }
 
-/* --- making ---------------------------------------------------------------------------------- */
+/* --- create, destroy ------------------------------------------------------------------------- */
 
 static hd_ns span(uint32_t us, uint32_t otherwise_us) {
 	return (us ? us : otherwise_us) * HD_US;
 }
 
-/* Whoever gave the seed may draw from it as well: the endpoint's stream is another one. */
+/* The seed's owner may draw from it too, so the endpoint uses another stream. */
 static void seed_entropy(struct hd_endpoint *e, const uint8_t seed[32]) {
 	static const char context[15] = "heddle endpoint", cookies[14] = "heddle cookies";
 	uint8_t own[32];

@@ -3,20 +3,20 @@
  * How sessions begin.
  *
  *   opener                                            answerer
- *   HELLO(boot, nonce, index, asked) ---------------> nothing is kept
+ *   HELLO(boot, nonce, index, asked) ---------------> no state is kept
  *          <--------------------- COOKIE(nonce, cookie)
  *   HELLO(..., cookie) -----------------------------> candidate: nonce and index of its own, key derived
  *          <--- WELCOME(boot, nonce, index, both of the opener's, seen)
  *   key derived, open; PING ------------------------> first packet under the key: open
  *
- * The cookie proves that the opener receives what is sent to its address. It is a MAC over that address and the
- * opener's boot and nonce, under a secret of this node, so that nothing is kept for who has not shown one. A candidate
- * disturbs nothing: HELLO may be an old one that somebody plays again. Only who can make the session's key, which
- * depends on every word that both sides have said, opens it, and thereby ends an older life of the same peer: same
- * address, or same boot and name.
+ * The cookie proves that the opener receives packets at its address. It is a MAC over that address and the opener's
+ * boot and nonce, under a secret of this node, so that an opener without one costs no state. A candidate disturbs
+ * nothing, as a HELLO may be a replayed old one. Only a peer that can derive the session's key, which depends on the
+ * whole handshake, opens it, and thereby ends the session of an older incarnation of the same peer: same address, or
+ * same boot and name.
  *
- * A HELLO that asks for another address than the one at which it arrived was led astray, and is dropped; so is a
- * WELCOME that comes from elsewhere than from where the opener asked. hd_refusal.c says no.
+ * A HELLO that asks for another address than the one at which it arrived was misdirected, and is dropped; so is a
+ * WELCOME from another address than the opener asked. Refusals are in hd_refusal.c.
  */
 #include "hd_assert.h"
 #include "hd_bytes.h"
@@ -26,10 +26,10 @@
 #include <sodium.h>
 #include <string.h>
 
-/* A HELLO leaves at once for a COOKIE, but not more often than this: somebody may play old ones again. */
+/* A COOKIE is answered by HELLO at once, but not more often than this, as COOKIEs may be replayed. */
 #define COOKIE_ANSWER_NS HD_MS
 
-/* Writes the packet, tagged with the key; NULL: not authenticated, the tag is zeros. Returns its bytes. */
+/* Writes the packet with the key's tag; NULL: not authenticated, the tag is zeros. Returns its bytes. */
 static size_t hello_encode(
 	struct hd_endpoint *e,
 	const struct hd_key *key,
@@ -49,7 +49,7 @@ static size_t hello_encode(
 	);
 	size_t bytes = HD_CONTROL_HEADER_BYTES + (size_t)body;
 
-	hd_assert(body > 0); /* names were checked when they came in */
+	hd_assert(body > 0); /* names were checked on input */
 	hd_control_encode(&header, packet);
 	if (key)
 		hd_auth_sign(key->secret, packet, bytes, packet + bytes);
@@ -95,14 +95,14 @@ void hello_start(struct hd_session *s, hd_ns at) {
 	s->state = SESSION_HELLO;
 	s->hello_at = at;
 	s->hello_wait = HD_HELLO_RETRY_US * HD_US;
-	s->told = s->left = false;
+	s->reported = s->left = false;
 	s->proved_at = 0;
 	memset(s->cookie, 0, sizeof s->cookie);
 	hd_entropy_bytes(&e->entropy, s->nonce, sizeof s->nonce);
 	session_schedule(s);
 }
 
-static void hello_say(struct hd_session *s, struct hd_sink *sink) {
+static void hello_offer(struct hd_session *s, struct hd_sink *sink) {
 	struct hd_endpoint *e = s->endpoint;
 	const struct hd_key *key = hd_keyring_find(e->config.keys, s->key_id);
 	struct hd_message hello = {.kind = HD_MSG_HELLO};
@@ -125,16 +125,16 @@ void hello_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 
 	if (now < s->hello_at)
 		return;
-	/* Up to a quarter more, so that a thousand nodes do not ask all at once. One that has answered is there, and
-	 * has much to do if it does not let us in. */
+	/* Up to a quarter more, so that a thousand nodes do not ask at the same time. A peer that has answered without
+	 * letting us in is busy. */
 	s->hello_at = now + s->hello_wait + hd_entropy_u64(entropy) % (s->hello_wait / 4);
 	s->hello_wait = hd_ns_min(
 		2 * s->hello_wait, (s->proved_at ? HD_HELLO_BUSY_US : HD_HELLO_RETRY_MAX_US) * HD_US
 	);
-	hello_say(s, sink);
+	hello_offer(s, sink);
 }
 
-/* The opening session that this answer is for; NULL: none, or it came from elsewhere than asked. */
+/* The opening session that this answer is for; NULL: none, or the answer is from another address than asked. */
 static struct hd_session *
 opening(struct hd_endpoint *e,
 	const struct hd_control_header *header,
@@ -171,10 +171,10 @@ static void cookie_receive(
 	if (now < s->cookie_at)
 		return;
 	s->cookie_at = now + COOKIE_ANSWER_NS;
-	hello_say(s, sink);
+	hello_offer(s, sink);
 }
 
-/* ours, theirs: what each side has said. */
+/* ours, theirs: each side's part of the handshake. */
 static void derive(struct hd_session *s, struct hd_addr seen, struct hd_addr asked) {
 	const struct hd_endpoint *e = s->endpoint;
 	struct hd_hello_side us = {
@@ -211,7 +211,7 @@ static void opened(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 	e->stats.opened++;
 	s->moved_at = now;
 	liveness_start(s, now);
-	/* Ours asks at once: that is also the packet that proves the key. */
+	/* Ours sends PING at once: that packet also proves the key. */
 	liveness_tick(s, now, sink);
 	e->config.ops->opened(e->config.owner, s, now, sink);
 }
@@ -261,7 +261,7 @@ static void cookie_renew(struct hd_endpoint *e) {
 	);
 }
 
-/* The newest secret is [0]; the one before it still counts. */
+/* The newest secret is [0]; the previous one is still valid. */
 static void cookie_age(struct hd_endpoint *e, hd_ns now) {
 	hd_ns late;
 
@@ -270,7 +270,7 @@ static void cookie_age(struct hd_endpoint *e, hd_ns now) {
 	late = now - e->cookie_until;
 	cookie_renew(e);
 	if (late >= HD_COOKIE_US * HD_US)
-		cookie_renew(e); /* nobody came for so long that both are too old */
+		cookie_renew(e); /* unused for so long that both are too old */
 	e->cookie_until = hd_ns_add(now, HD_COOKIE_US * HD_US);
 }
 
@@ -347,7 +347,7 @@ static void welcome_send(struct hd_session *s, hd_ns now, struct hd_sink *sink) 
 	);
 }
 
-/* A session that this very HELLO (or one with its nonce) has made before. */
+/* A session created by this very HELLO, or one with its nonce. */
 static struct hd_session *find_same_hello(
 	const struct hd_endpoint *e,
 	struct hd_addr peer,
@@ -436,13 +436,13 @@ static void hello_accept(
 		e->stats.drop_replay++;
 }
 
-/* Ends the older lives of the peer. */
+/* Ends the sessions of older incarnations of the peer. */
 static void end_older(const struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 	struct hd_session *old;
 
 	for (uint32_t slot = 0;
 	     (old = session_older(s->endpoint, &slot, s->home, s->boot, s->name));)
-		session_end(old, HD_REASON_DUPLICATE, "a newer life of the peer", now, sink);
+		session_end(old, HD_REASON_DUPLICATE, "the peer has restarted", now, sink);
 }
 
 bool hello_promote(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
@@ -482,7 +482,7 @@ static bool verified(
 	return false;
 }
 
-/* REFUSE and RESET are hints, and nothing more: nobody looks at their tags. */
+/* REFUSE and RESET are only hints: their tags are not checked. */
 static bool is_hint(uint8_t kind) {
 	return kind == HD_MSG_REFUSE || kind == HD_MSG_RESET;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How sessions begin, and what strangers are told: inside of the endpoint. */
+/* How sessions begin, and answers to unauthenticated packets: private to the endpoint. */
 #ifndef HD_HELLO_H
 #define HD_HELLO_H
 
@@ -14,9 +14,9 @@ void hello_receive(
 	const struct hd_packet *packet,
 	struct hd_sink *sink
 );
-/* The first packet under the candidate's key has come. False: no room, it is gone. */
+/* The first packet under the candidate's key has come. False: no room, it is freed. */
 bool hello_promote(struct hd_session *s, hd_ns now, struct hd_sink *sink);
-/* Sends a packet of type HELLO to an address that has not proven itself. key NULL: a hint, without a tag. */
+/* Sends a packet of type HELLO to an unproven address. key NULL: a hint, without a tag. */
 void hello_send_stranger(
 	struct hd_endpoint *e,
 	struct hd_addr peer,
@@ -25,11 +25,11 @@ void hello_send_stranger(
 	const struct hd_message *message,
 	struct hd_sink *sink
 );
-/* True when the address that was asked for is the one where the packet arrived, or that is not known. */
+/* True when the packet arrived at the address that it asks for, or the node's own address is unknown. */
 bool hello_is_for(struct hd_addr local, uint32_t asked_ipv4, uint16_t asked_port);
 
 /* --- hd_refusal.c ---------------------------------------------------------------------------- */
-/* Hints for a HELLO of another version; with a key that is not known here, or is another one; for another address. */
+/* Hints for a HELLO of another version; with an unknown or different key; for another address. */
 void hello_refuse_version(
 	struct hd_endpoint *e,
 	hd_ns now,
@@ -67,7 +67,7 @@ void refuse_receive(
 	hd_ns now,
 	struct hd_sink *sink
 );
-/* Hints to the sender of a packet that there is no session of this index. */
+/* Hints to a packet's sender that there is no session of this index. */
 void hello_reset(
 	struct hd_endpoint *e,
 	hd_ns now,

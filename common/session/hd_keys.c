@@ -63,7 +63,7 @@ static const char *parse_secret(struct line *line, uint8_t secret[HD_KEY_BYTES])
 	return digits == digits_max ? NULL : "key: 64 hex digits are expected";
 }
 
-/* One line. Returns what is wrong, or NULL; *present is false for a blank or comment line. */
+/* Parses one line. Returns the error, or NULL; *present is false for a blank or comment line. */
 static const char *parse_line(struct line line, struct hd_key *key, bool *present) {
 	const char *comment = memchr(line.at, '#', (size_t)(line.end - line.at));
 	const char *error;
@@ -78,7 +78,7 @@ static const char *parse_line(struct line line, struct hd_key *key, bool *presen
 	if (error)
 		return error;
 	if (line.at == line.end || (*line.at != ' ' && *line.at != '\t'))
-		return "id and key must be apart by a space";
+		return "id and key must be separated by a space";
 	skip_blank(&line);
 	error = parse_secret(&line, key->secret);
 	if (error)
@@ -108,7 +108,7 @@ static int parse_all(const char *text, struct hd_keyring *ring, char *error, siz
 		if (wrong)
 			return fail(error, error_bytes, number, wrong);
 		if (present && hd_keyring_find(ring, key.id))
-			return fail(error, error_bytes, number, "id: stands there before");
+			return fail(error, error_bytes, number, "id: occurs twice");
 		if (present && ring->count == HD_KEYS_MAX) {
 			fail(error, error_bytes, number, "more than HD_KEYS_MAX (256) keys");
 			return -E2BIG;
@@ -209,15 +209,15 @@ bool hd_auth_verify(const uint8_t key[HD_KEY_BYTES], const uint8_t *data, size_t
 }
 
 void hd_entropy_init(struct hd_entropy *entropy, const uint8_t seed[32]) {
-	/* Lets libsodium choose its fastest code for this processor; repeated calls do nothing. Every
-	 * result is the same without. */
+	/* Lets libsodium choose its fastest code for this processor; repeated calls do nothing. Results do not depend
+	 * on it. */
 	if (sodium_init() < 0)
 		abort();
 	memcpy(entropy->seed, seed, sizeof entropy->seed);
 	entropy->counter = 0;
 }
 
-/* Each call takes one stream of its own: the counter is the stream's nonce. */
+/* Each call uses a stream of its own: the counter is the stream's nonce. */
 void hd_entropy_bytes(struct hd_entropy *entropy, void *out, size_t bytes) {
 	uint8_t nonce[crypto_stream_chacha20_NONCEBYTES];
 

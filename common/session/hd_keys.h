@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys. A cluster's key file has one line a key: `<id> <64 hex digits>`, id 0..65535, '#' starts a
- * comment; the first key is the default one. Parsing is pure (text in); reading the file is the
- * program's. Session key = BLAKE2b-256(node key; the handshake of both sides, the opener's first).
+ * Keys. A cluster's key file has one line a key: `<id> <64 hex digits>`, id 0..65535, '#' starts a comment; the first
+ * key is the default one. Parsing is pure (text in); the program reads the file. Session key = BLAKE2b-256(node key;
+ * the handshake of both sides, the opener's first).
  */
 #ifndef HD_KEYS_H
 #define HD_KEYS_H
@@ -34,12 +34,11 @@ struct hd_hello_side {
 	uint8_t nonce[16];
 	uint8_t role;
 	uint32_t session; /* its index */
-	struct hd_addr
-		addr; /* the opener's as the answerer saw it; the answerer's as the opener asked for it */
+	struct hd_addr addr; /* the opener's as the answerer saw it; the answerer's as asked */
 	const char *name; /* at most HD_NAME_BYTES_MAX bytes */
 };
 
-/* The key of the session that these two have opened: it depends on every word of the handshake. */
+/* The key of the session between these two: it depends on the whole handshake. */
 void hd_session_key(
 	const struct hd_key *node_key,
 	const struct hd_hello_side *opener,
@@ -52,8 +51,8 @@ void hd_auth_sign(const uint8_t key[HD_KEY_BYTES], const uint8_t *data, size_t b
 /* True when the last HD_TAG_BYTES of data are the tag of what precedes them. Constant time. */
 bool hd_auth_verify(const uint8_t key[HD_KEY_BYTES], const uint8_t *data, size_t bytes);
 
-/* A deterministic stream of random bytes from 32 bytes of entropy (ChaCha20 in counter mode): what
- * a core uses for boot ids, nonces and tokens. */
+/* A deterministic stream of random bytes from 32 bytes of entropy (ChaCha20 in counter mode): the cores' source of boot
+ * ids, nonces and tokens. */
 struct hd_entropy {
 	uint8_t seed[32];
 	uint64_t counter;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A node's answer to POLL: what it has counted, in one packet, unnumbered. It keeps nothing: who misses an answer asks
- * again. */
+/* A node's answer to POLL: its counters, in one packet, unnumbered. No state is kept: a controller that misses an
+ * answer polls again. */
 #ifndef HD_POLL_H
 #define HD_POLL_H
 
@@ -8,9 +8,8 @@
 
 #define HD_POLL_ANSWER_BYTES_MAX 450 /* of the datagram */
 
-/* gather adds the node's counters, and what its program knows of ports, queues and cores. Costs as much as a `show
- * counters`. When something was left out nothing is answered: counters that are less than before would look like those
- * of a node that began anew. */
+/* gather adds the node's counters, and the program's of ports, queues and cores. Costs as much as a `show counters`. If
+ * something was left out there is no answer: counters that decrease would look like those of a restarted node. */
 void hd_poll_answer(
 	struct hd_session *session,
 	const struct hd_msg_poll *poll,

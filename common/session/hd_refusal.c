@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a node says that it will not, or that it knows no such session.
+ * Refusals, and answers to unknown sessions.
  *
- * What could not be verified is answered by hints: no tag, no longer than the question, at a bounded rate. A hint ends
- * nothing. That a key or a version is another one (REFUSE) is passed on once, and HELLO goes on. That a session is not
- * known (RESET: the peer has restarted, or CLOSE was lost) makes the other side ask, under the node key:
+ * A packet that could not be verified is answered by hints: no tag, no longer than the packet, at a bounded rate. A
+ * hint ends nothing. A hint of another key or version (REFUSE) is reported once, and HELLO continues. A hint that a
+ * session is unknown (RESET: the peer has restarted, or CLOSE was lost) makes its receiver ask, under the node key:
  *
  *   either side                                             the other
  *   packet of session 7 ----------------------------------> knows no session 7
  *          <----------------------------------- RESET(7), not authenticated
- *   QUERY(both boots, both indices, nonce, asked, name) ---> still does not
+ *   QUERY(both boots, both indices, nonce, asked, name) ---> still unknown
  *          <------------------------ GONE(both boots, nonce), tagged
- *   closed; the opener says HELLO anew
+ *   closed; the opener sends HELLO again
  *
- * QUERY names who is asked, so that no other node answers it, and its nonce makes an old GONE useless.
+ * QUERY names the node that it asks, so that no other node answers it. Its nonce makes an old GONE useless.
  */
 #include "hd_bytes.h"
 #include "hd_hello.h"
@@ -22,20 +22,20 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Places in a HELLO packet that keep their meaning in every version. */
+/* Offsets in a HELLO packet that are the same in every version. */
 #define HELLO_NONCE_AT (HD_CONTROL_HEADER_BYTES + 8)
 #define HELLO_SESSION_AT (HELLO_NONCE_AT + 17)
-/* Bytes of a REFUSE around its text. */
+/* Bytes of a REFUSE without its text. */
 #define REFUSE_BYTES (HD_CONTROL_HEADER_BYTES + 1 + 1 + 4 + 16 + 2 + HD_TAG_BYTES)
 
-/* True when HELLO asks for this node, as far as the node knows its own address. */
+/* True when HELLO asks for this node, if the node knows its own address. */
 bool hello_is_for(struct hd_addr local, uint32_t asked_ipv4, uint16_t asked_port) {
 	return local.ipv4 == 0 || (local.ipv4 == asked_ipv4 && local.port == asked_port);
 }
 
 /* --- HELLO is refused ------------------------------------------------------------------------- */
 
-/* A hint for a packet of type HELLO: not authenticated, and no longer than that. */
+/* A hint for a packet of type HELLO: not authenticated, and no longer than the packet. */
 static void refuse_hello(
 	struct hd_endpoint *e,
 	hd_ns now,
@@ -107,7 +107,7 @@ void hello_refuse_address(
 	refuse_hello(e, now, packet, HD_REASON_UNKNOWN_KEY, "it has another address", sink);
 }
 
-/* The opener has shown its key and its address: this one is tagged. */
+/* The opener has proven its key and its address: this answer is tagged. */
 void hello_refuse_full(
 	struct hd_endpoint *e,
 	const struct hd_control_header *header,
@@ -140,19 +140,19 @@ void hello_refuse_full(
 	);
 }
 
-/* Says once why HELLO is not answered with WELCOME; HELLO goes on. */
+/* Reports once why HELLO is not answered with WELCOME; HELLO continues. */
 static void
 hint(struct hd_session *s, enum hd_reason reason, const char *text, hd_ns now, struct hd_sink *sink
 ) {
 	struct hd_endpoint *e = s->endpoint;
 
-	if (s->told)
+	if (s->reported)
 		return;
-	s->told = true;
+	s->reported = true;
 	e->config.ops->closed(e->config.owner, s, reason, text, now, sink);
 }
 
-/* The peer could not verify us nor we the peer: most likely the key files differ. */
+/* Neither side could verify the other: most likely the key files differ. */
 static void hint_unverified(
 	struct hd_session *s,
 	const struct hd_msg_refuse *words,
@@ -213,7 +213,7 @@ void hello_reset(
 		hello_send_stranger(e, packet->peer, NULL, 0, &message, sink);
 }
 
-/* The open session with this peer that has this index there. */
+/* The open session with this peer that has this index at the peer. */
 static struct hd_session *
 session_with(const struct hd_endpoint *e, struct hd_addr peer, uint32_t peer_id) {
 	struct hd_session *s = session_by_address(e, peer);
@@ -236,7 +236,7 @@ void reset_receive(
 	struct hd_message query = {.kind = HD_MSG_QUERY};
 	const struct hd_key *key;
 
-	/* Who is where the peer has not shown itself may be another, and then has no such session. */
+	/* A node at an address that the peer has not proven may be another one, and then has no such session. */
 	if (!s || !hd_addr_equal(s->peer, s->home)) {
 		e->stats.drop_replay++;
 		return;
@@ -280,7 +280,7 @@ void query_receive(
 		e->stats.drop_role++;
 		return;
 	}
-	/* Its port it knows in any case: several workers of a host have one name. */
+	/* It knows its port in any case: several workers of a host have one name. */
 	if (!hello_is_for(packet->local, query->asked_ipv4, query->asked_port)
 	    || (packet->local.port && packet->local.port != query->asked_port)) {
 		e->stats.drop_address++;

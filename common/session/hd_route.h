@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dispatch of control messages, the same in every core: a table of routes, one for each kind and the
- * roles that may say it to this core. It is the core's whole door for messages: what no route takes
- * is counted and dropped.
+ * Dispatch of control messages, the same in every core: a table of routes, one for each kind and the roles that may
+ * send it to this core. All messages enter the core here: a message that no route takes is counted and dropped.
  *
  *   static const struct hd_route routes[] = {
  *           {HD_MSG_REQUEST, HD_FROM_WORKER, on_request},
@@ -15,23 +14,23 @@
 
 #include "hd_message.h"
 
-/* Handles a message. turn: what the core hands from call to call (itself, now, sink); from: what it
- * knows of the sender. Both are the core's own types. */
+/* Handles a message. turn: the core's arguments of the call (itself, now, sink); from: its record of the sender. Both
+ * types are the core's own. */
 typedef void hd_route_handler(void *turn, void *from, const struct hd_message *message);
 
 struct hd_route {
 	uint8_t kind; /* enum hd_message_kind */
-	uint32_t from; /* HD_FROM_*: a part of hd_message_senders(kind) */
+	uint32_t from; /* HD_FROM_*: a subset of hd_message_senders(kind) */
 	hd_route_handler *handle;
 };
 
 enum hd_routed {
 	HD_ROUTED,
-	HD_ROUTE_NO_KIND, /* nobody may say this kind to this core */
-	HD_ROUTE_NO_ROLE /* others may, this role may not */
+	HD_ROUTE_NO_KIND, /* no role may send this kind to this core */
+	HD_ROUTE_NO_ROLE /* other roles may, this one may not */
 };
 
-/* Calls the handler of the first route that has the message's kind and the role. O(count). */
+/* Calls the handler of the first route for the message's kind and the role. O(count). */
 enum hd_routed hd_route_message(
 	const struct hd_route *routes,
 	size_t count,
@@ -41,8 +40,8 @@ enum hd_routed hd_route_message(
 	const struct hd_message *message
 );
 
-/* True when every route has a handler, names a known kind, and takes it only from roles that may say
- * it at all. Of a constant table: cores assert it when they are created. */
+/* True when every route has a handler, names a known kind, and takes it only from roles that may send it at all. For
+ * constant tables: cores assert it when they are created. */
 bool hd_routes_are_valid(const struct hd_route *routes, size_t count);
 
 #endif

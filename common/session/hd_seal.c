@@ -88,7 +88,7 @@ bool hd_seal_check(
 		hd_seal_sign(&other, data, data + head, bytes - head, tag);
 		if (sodium_memcmp(tag, data + HD_CHUNK_HEADER_BYTES, sizeof tag) != 0)
 			return false;
-		*seal = other; /* only a true chunk changes it */
+		*seal = other; /* only an authentic chunk changes it */
 		return true;
 	}
 	hd_seal_sign(seal, data, data + head, bytes - head, tag);

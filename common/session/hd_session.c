@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a session knows of itself and of its peer. */
+/* Properties of a session and its peer. */
 #include "hd_session.h"
 
 void *hd_session_user(const struct hd_session *session) {
@@ -48,4 +48,8 @@ uint32_t hd_session_queued(const struct hd_session *session) {
 
 hd_ns hd_session_rtt(const struct hd_session *session) {
 	return session->out.srtt;
+}
+
+hd_ns hd_session_rtt_least(const struct hd_session *session) {
+	return session->rtt_least;
 }

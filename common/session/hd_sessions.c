@@ -3,9 +3,9 @@
  * The table of sessions and how they end.
  *
  *   slots[]      id = generation | slot      finds the session of a packet in one step
- *   addresses[]  by peer address             finds lives of one peer
- *   heap[]       by (due, id)                finds who is due; due is a lower bound, so that traffic
- *                                            that only postpones deadlines touches no heap
+ *   addresses[]  by peer address             finds all sessions of one peer
+ *   heap[]       by (due, id)                finds due sessions; due is a lower bound, so that traffic
+ *                                            that only postpones deadlines does not change the heap
  */
 #include "hd_assert.h"
 #include "hd_hello.h"
@@ -173,8 +173,7 @@ struct hd_session *session_by_id(const struct hd_endpoint *e, uint32_t id) {
 	return s && s->id == id ? s : NULL;
 }
 
-/* Doubles slots, heap and buckets together. False: at the limit, or out of memory; nothing changed
- * that anybody could notice. */
+/* Doubles slots, heap and buckets together. False: at the limit, or out of memory; then nothing visible has changed. */
 static bool grow(struct hd_endpoint *e) {
 	uint32_t count = e->slot_count ? 2 * e->slot_count : SLOTS_FIRST;
 	struct hd_session **heap, **addresses;
@@ -213,7 +212,7 @@ static bool grow(struct hd_endpoint *e) {
 	return true;
 }
 
-/* A new id in the same slot: packets to the old one are of an unknown session. Never 0. */
+/* A new id in the same slot: packets with the old one belong to an unknown session. Never 0. */
 static void renumber(struct hd_session *s, uint32_t slot) {
 	struct slot *entry = &s->endpoint->slots[slot];
 
@@ -238,7 +237,7 @@ struct hd_session *session_create(struct hd_endpoint *e, struct hd_addr peer, bo
 	s->endpoint = e;
 	s->ours = ours;
 	s->key_id = e->config.key_id;
-	s->peer = s->home = peer; /* theirs: the cookie came back from there */
+	s->peer = s->home = peer; /* theirs: the cookie came back from this address */
 	s->due = HD_NEVER;
 	stream_init(s);
 	renumber(s, slot);
@@ -313,6 +312,7 @@ void session_end(
 	}
 	stream_fini(s);
 	renumber(s, s->id & SLOT_MASK);
-	/* At once when the peer may be another life already, else not so fast that two could circle. */
+	/* At once after a timeout, when the peer may have restarted; else with a delay, so that two nodes cannot
+	 * loop. */
 	hello_start(s, reason == HD_REASON_TIMEOUT ? now : now + HD_RTO_INITIAL_US * HD_US);
 }

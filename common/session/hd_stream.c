@@ -3,10 +3,10 @@
  * Reliable fragments, in order:
  *   list:  [5 held][6][7 held][8 held] | [9][10] ...       numbers from 1
  *           in flight: at most WINDOW    ^ unsent
- *   peer:  ack = 4, mask = bits of 7, 8 (ack + 2 + i);  6 is sent again after three later ones
+ *   peer:  ack = 4, mask = bits of 7, 8 (ack + 2 + i);  6 is retransmitted after three later ones
  *
- * Every copy leaves in a packet with a number of its own, so "later" is told by packet sequence. One timer (RFC 6298)
- * for the oldest in flight; a few of them, fewer each time, go again when it fires: acks tell the rest.
+ * Every copy leaves in a packet with its own number, so "later" is decided by packet sequence. One timer (RFC 6298)
+ * covers the oldest in flight. When it fires, a few are retransmitted, fewer each time; acknowledgements show the rest.
  */
 #include "hd_stream.h"
 
@@ -16,7 +16,7 @@
 
 #define PASSED_LOST 3
 #define TIMEOUT_BURST 8
-#define ACK_EVERY 8 /* fragments: long before a window of them waits for us */
+#define ACK_EVERY 8 /* fragments: well before a window of them waits for us */
 #define BACKOFF_MAX 10
 #define POOL_KEEP 1024 /* free fragments kept of each size */
 
@@ -120,10 +120,10 @@ static hd_ns timeout(const struct hd_session *s) {
 	const struct outgoing *out = &s->out;
 	hd_ns rto = hd_ns_max(HD_RTO_INITIAL_US * HD_US, 2 * s->slow);
 
-	if (out->srtt > 0) /* the peer may sit on an acknowledgement for HD_ACK_DELAY_US */
+	if (out->srtt > 0) /* the peer may delay an acknowledgement by HD_ACK_DELAY_US */
 		rto = out->srtt + 4 * out->rttvar + HD_ACK_DELAY_US * HD_US;
 	rto = hd_ns_max(rto, HD_RTO_MIN_US * HD_US);
-	/* Never less than it takes: a peer that has too much to do would be sent all of it again and again. */
+	/* Never less than the peer needs: otherwise an overloaded peer would get everything again and again. */
 	return hd_ns_min(rto << out->backoff, hd_ns_max(rto, HD_RTO_MAX_US * HD_US));
 }
 
@@ -243,12 +243,12 @@ int hd_session_send_once(
 	return 0;
 }
 
-/* What one acknowledgement newly says: the packet numbers, for finding what they have overtaken. */
+/* The news in one acknowledgement: the packet numbers, to find the fragments that they overtook. */
 struct news {
 	uint64_t sequence[WINDOW];
 	uint32_t count;
 	uint64_t newest;
-	hd_ns rtt; /* 0: no clean sample */
+	hd_ns rtt; /* 0: no valid sample */
 };
 
 static void note(struct news *news, const struct fragment *f, hd_ns now) {
@@ -257,7 +257,7 @@ static void note(struct news *news, const struct fragment *f, hd_ns now) {
 	if (f->sequence < news->newest)
 		return;
 	news->newest = f->sequence;
-	/* A fragment that was sent twice says nothing about the RTT (Karn): which copy arrived? */
+	/* A fragment that was sent twice gives no RTT sample (Karn): it is unknown which copy arrived. */
 	news->rtt = f->resent ? 0 : now - f->sent_at;
 }
 
@@ -288,7 +288,7 @@ void stream_acknowledged(
 	struct outgoing *out = &s->out;
 	struct news news = {.count = 0};
 
-	/* In flight is at most acked + WINDOW: an acknowledgement of more is not truthful. */
+	/* At most acked + WINDOW is in flight: an acknowledgement beyond that is invalid. */
 	if (ack >= (out->unsent ? out->unsent->number : out->next_number)) {
 		s->endpoint->stats.drop_malformed++;
 		return;
@@ -365,7 +365,7 @@ static struct fragment *fragment_copy(
 	return f;
 }
 
-/* The last part has come: one message out of all. */
+/* The last part has come: assembles the message. */
 static void assemble(struct hd_session *s, uint8_t kind, hd_ns now, struct hd_sink *sink) {
 	struct incoming *in = &s->in;
 	uint8_t *at = s->endpoint->assemble_buffer;
@@ -394,7 +394,7 @@ static void assemble(struct hd_session *s, uint8_t kind, hd_ns now, struct hd_si
 	);
 }
 
-/* One fragment, in its turn. Takes f over. */
+/* Takes one fragment in its turn, and its ownership. */
 static void take_part(struct hd_session *s, struct fragment *f, hd_ns now, struct hd_sink *sink) {
 	struct incoming *in = &s->in;
 	bool more = (f->flags & HD_CONTROL_MORE) != 0;
@@ -417,10 +417,10 @@ static void take_part(struct hd_session *s, struct fragment *f, hd_ns now, struc
 
 static void advance(struct incoming *in) {
 	in->ack++;
-	in->mask >>= 1; /* bit i now stands for one more: ack + 2 + i */
+	in->mask >>= 1; /* shifted by one: bit i is ack + 2 + i */
 }
 
-/* Delivers what waited for the fragment that has just been taken. */
+/* Delivers the fragments that waited for the one just taken. */
 static void take_held(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 	struct incoming *in = &s->in;
 
@@ -463,7 +463,7 @@ static void take_now(
 	if (!whole) {
 		f = fragment_copy(s, header, body, bytes);
 		if (!f)
-			return; /* not acknowledged: it will come again */
+			return; /* not acknowledged, so it will be retransmitted */
 	}
 	advance(in);
 	in->unacked++;
@@ -493,7 +493,7 @@ void stream_receive(
 		return;
 	}
 	if (header->message <= in->ack) {
-		gap = true; /* our acknowledgement was lost, or is late */
+		gap = true; /* our acknowledgement was lost or is late */
 	} else if (ahead == 1) {
 		take_now(s, header, body, bytes, now, sink);
 	} else {

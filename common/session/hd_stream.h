@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What goes on in a session: fragments, and signs of life: inside of the endpoint. */
+/* Traffic of a session, fragments and liveness: private to the endpoint. */
 #ifndef HD_STREAM_H
 #define HD_STREAM_H
 
@@ -23,11 +23,11 @@ void stream_receive(
 	hd_ns now,
 	struct hd_sink *sink
 );
-/* The peer is heard again after a silence: what timed out meanwhile need not wait for its backoff. */
+/* The peer is heard again after a silence: fragments that timed out need not wait for their backoff. */
 void stream_revive(struct hd_session *s, hd_ns now, struct hd_sink *sink);
 void stream_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink);
 hd_ns stream_deadline(const struct hd_session *s);
-/* An acknowledgement has just left with some packet. */
+/* Some packet has just carried an acknowledgement. */
 void stream_ack_sent(struct hd_session *s);
 void stream_rtt_sample(struct hd_session *s, hd_ns rtt);
 void pool_fini(struct fragment_pool *pool);
@@ -35,9 +35,9 @@ void pool_fini(struct fragment_pool *pool);
 /* --- hd_liveness.c --------------------------------------------------------------------------- */
 void liveness_start(struct hd_session *s, hd_ns now);
 void liveness_heard(struct hd_session *s, hd_ns now);
-/* Before what is due is done: whether we run late. */
+/* Measures our own lateness before timers are handled. */
 void liveness_late(struct hd_endpoint *e, hd_ns now);
-/* Returns false when the session has been silent for too long. */
+/* Returns false if the session has been silent for too long. */
 bool liveness_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink);
 hd_ns liveness_deadline(const struct hd_session *s);
 void liveness_ping(

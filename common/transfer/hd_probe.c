@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What a MAC is over first, as of a chunk: the header, then zeros. */
+/* The first part of the MAC's input, as for a chunk: the header, then zeros. */
 #define HEAD_BYTES HD_CHUNK_HEADER_BYTES
 
 static bool possible(const struct hd_msg_probe *probe) {
@@ -55,7 +55,7 @@ void hd_probes_probe(
 	send_burst(&seal, probe, sink);
 }
 
-/* What came at the same moment as the first counted packet came no later: it is not counted. */
+/* Packets that arrived at the same moment as the first counted one are not counted, as they were no later. */
 static void count(struct hd_probe *seen, hd_ns now, uint16_t index) {
 	if (index < HD_PROBE_SKIP)
 		return;

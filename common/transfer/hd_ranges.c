@@ -77,7 +77,7 @@ void hd_ranges_each_new(
 
 	for (size_t i = 0; i < set->count; i++) {
 		uint32_t first = set->item[i].first;
-		uint64_t left = (uint64_t)set->item[i].last + 1; /* what is left is [first, left) */
+		uint64_t left = (uint64_t)set->item[i].last + 1; /* the rest is [first, left) */
 
 		while (k < known->count && known->item[k].first >= left)
 			k++;

@@ -8,14 +8,14 @@
 #include <string.h>
 
 #define STREAM_BYTES (2u << 20) /* from this size on: more than a core's own caches hold */
-#define BODY_PARTS 16 /* all of them but one are the body: see hd_recv_rate_bps() */
+#define BODY_PARTS 16 /* all parts but one are the body: see hd_recv_rate_bps() */
 
 struct hd_recv {
 	struct hd_recv_config config;
 	struct hd_recv_stats stats;
-	uint32_t chunk_bytes; /* 0: not learnt yet */
+	uint32_t chunk_bytes; /* 0: unknown yet */
 	uint32_t chunk_count;
-	uint32_t end; /* no chunk from here on was taken */
+	uint32_t end; /* chunks from here on were never taken */
 	bool closed; /* an open transfer's end is known */
 	uint32_t held; /* chunks below this index are all held */
 	uint64_t *have; /* one bit a chunk */
@@ -23,7 +23,7 @@ struct hd_recv {
 	hd_ns newest_at; /* arrival of the highest packet number */
 	hd_ns tail_at; /* when a waiting acknowledgement is due by time */
 	uint32_t unacknowledged;
-	uint64_t first_bytes; /* of the first chunk: not part of the goodput's interval */
+	uint64_t first_bytes; /* of the first chunk: excluded from the goodput's interval */
 	uint64_t body_bytes; /* held when the body of the transfer had arrived, */
 	hd_ns body_at; /* and when that was */
 	bool due;
@@ -33,7 +33,7 @@ static bool is_done(const struct hd_recv *recv) {
 	return recv->stats.bytes_held == recv->config.bytes;
 }
 
-/* Fixes the chunk size and makes the bitmap. */
+/* Fixes the chunk size and creates the bitmap. */
 static int set_chunk_bytes(struct hd_recv *recv, uint64_t chunk_bytes) {
 	const size_t unit = hd_dtype_bytes(recv->config.dtype);
 	uint64_t count;
@@ -82,7 +82,7 @@ void hd_recv_destroy(struct hd_recv *recv) {
 	free(recv);
 }
 
-/* Every chunk but the last is full; the last has what is left: either tells the size. */
+/* Every chunk but the last is full; the last one has the rest: either determines the size. */
 static int
 learn_chunk_bytes(struct hd_recv *recv, const struct hd_chunk_header *header, size_t bytes) {
 	uint64_t total = recv->config.bytes;
@@ -102,7 +102,7 @@ learn_chunk_bytes(struct hd_recv *recv, const struct hd_chunk_header *header, si
 	return set_chunk_bytes(recv, (total - bytes) / header->chunk);
 }
 
-/* The last chunk of an open transfer says where it ends; behind everything that was taken. */
+/* The last chunk of an open transfer marks its end, which must be behind all chunks taken. */
 static bool close_at(struct hd_recv *recv, const struct hd_chunk_header *header, size_t bytes) {
 	uint64_t most = recv->config.bytes, total = header->total ? header->total : most;
 	const size_t unit = hd_dtype_bytes(recv->config.dtype);
@@ -125,7 +125,7 @@ static bool close_at(struct hd_recv *recv, const struct hd_chunk_header *header,
 	return true;
 }
 
-/* Whether the size and the flags of a chunk are those of its place. */
+/* Whether the size and the flags of a chunk match its index. */
 static bool fits(struct hd_recv *recv, const struct hd_chunk_header *header, size_t bytes) {
 	uint64_t at = (uint64_t)header->chunk * recv->chunk_bytes;
 	bool is_last = (header->flags & HD_CHUNK_LAST) != 0, last;
@@ -144,9 +144,9 @@ static bool matches(struct hd_recv *recv, const struct hd_chunk_header *header, 
 	if (header->job != config->job || header->worker != config->worker
 	    || header->round != config->round || header->attempt != config->attempt)
 		return false;
-	/* Apart from attempt: compilers join the two bytes into one load, which the processor cannot
-	 * forward from the decoder's two stores. It then waits for the stores of the chunk before, into
-	 * cold memory: 100 ns. */
+	/* Not next to attempt: compilers would join the two bytes into one load, which the processor cannot forward
+	 * from the decoder's two stores. It would then wait for the stores of the previous chunk into cold memory: 100
+	 * ns. */
 	if (header->count * hd_dtype_bytes(header->dtype) != bytes
 	    || header->dtype != config->dtype)
 		return false;
@@ -157,7 +157,7 @@ static bool matches(struct hd_recv *recv, const struct hd_chunk_header *header, 
 	return fits(recv, header, bytes);
 }
 
-/* Every packet that fits wants an acknowledgement, also a duplicate: its sender may have missed ours. */
+/* Every packet that fits needs an acknowledgement, even a duplicate: its sender may have missed ours. */
 static void note_packet(struct hd_recv *recv, hd_ns now, const struct hd_chunk_header *header) {
 	bool gap = false;
 
@@ -185,7 +185,7 @@ static void advance_held(struct hd_recv *recv) {
 	}
 }
 
-/* A long update would push everything else out of the caches and be gone from them before it is used. */
+/* Copies past the caches: a long update would push everything else out of them, and not be in them when used. */
 static void
 store(struct hd_recv *recv, const struct hd_chunk_header *header, const uint8_t *from, size_t bytes
 ) {

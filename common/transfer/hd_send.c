@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sender's mouth: what leaves when. hd_send_ack.c has what comes back. */
+/* Sending: decides what is sent when. hd_send_ack.c handles acknowledgements. */
 #include "hd_assert.h"
 #include "hd_send.h"
 #include "hd_send_state.h"
@@ -12,15 +12,15 @@
 #define RING_INITIAL 256
 #define BURST_NS (100 * HD_US)
 #define BURST_PACKETS_MIN 2
-#define BURST_BYTES_SHAPER 13600 /* slow rates: what a shaper's bucket of 15 kB takes */
-#define BURSTS_A_WINDOW 2 /* of each of the flows that the weight stands for */
+#define BURST_BYTES_SHAPER 13600 /* slow rates: fits a shaper's bucket of 15 kB */
+#define BURSTS_A_WINDOW 2 /* of each of the flows that the weight represents */
 #define BURST_BYTES_MAX 65536
-#define LATE_BURSTS 2 /* a late wake-up is made up for by at most this many more bursts, */
-#define LATE_NS HD_MS /* or by what was due in this time */
-#define LATE_MAX_NS (10 * HD_MS) /* or in a round trip up to this */
+#define LATE_BURSTS 2 /* after a late wake-up at most this many more bursts, */
+#define LATE_NS HD_MS /* or the bytes due in this time, */
+#define LATE_MAX_NS (10 * HD_MS) /* or in a round trip up to this, are sent */
 #define PEER_WINDOW_UNKNOWN 65536
 #define ASKS_A_WINDOW 6
-#define PACKETS_RESERVE 100000 /* packet numbers that one poll cannot use up */
+#define PACKETS_RESERVE 100000 /* packet numbers that one poll cannot exhaust */
 #define CACHE_LINE 64
 #define HOLE_NS HD_MS /* a pause between segments below this is rounding, not a reservation */
 
@@ -40,11 +40,11 @@ static int check(const struct hd_send_config *config) {
 		return -EINVAL;
 	if (config->segments.count > HD_SEGMENTS_MAX)
 		return -EINVAL;
-	/* Packet numbers are never reused: half of them are kept for what is sent again. */
+	/* Packet numbers are never reused: half of them are reserved for retransmissions. */
 	return (config->bytes - 1) / config->chunk_bytes >= UINT32_MAX / 2 ? -EFBIG : 0;
 }
 
-/* The keys of a sealed transfer. */
+/* Derives the keys of a sealed transfer. */
 static int seal(struct hd_send *send, const struct hd_send_config *config) {
 	const struct hd_chunk_header *header = &config->header;
 
@@ -127,7 +127,7 @@ void hd_send_cancel(struct hd_send *send, enum hd_reason reason) {
 
 /* --- segments --------------------------------------------------------------------------- */
 
-/* A granted payload rate as the rate on the link. */
+/* Converts a granted payload rate to the rate on the link. */
 static uint64_t link_rate(const struct hd_send *send, uint64_t payload_bps) {
 	double full = send->config.chunk_bytes;
 
@@ -140,7 +140,7 @@ static hd_ns segment_start(const struct hd_send *send, uint32_t index) {
 	return start > send->shift ? start - send->shift : 0;
 }
 
-/* Whether segment index + 1 starts where this one was planned to end. */
+/* Whether segment index + 1 starts at this one's planned end. */
 static bool follows(const struct hd_send *send, uint32_t index) {
 	const struct hd_segment *item = &send->config.segments.item[index];
 	double took;
@@ -157,8 +157,8 @@ static void enter_segment(struct hd_send *send, hd_ns now, uint32_t index) {
 	hd_path_set_rate(send->config.path, now, send->rate_bps);
 }
 
-/* A transfer that is late does not stay at a lesser rate than the plan has for it by now: what is left
- * of slower segments whose time is over goes with the next one. */
+/* A late transfer does not stay at a lower rate than the plan has for it by now: the rest of slower segments whose time
+ * is over is sent with the next one. */
 static void catch_up(struct hd_send *send, hd_ns now) {
 	struct hd_segs *segments = &send->config.segments;
 
@@ -174,9 +174,8 @@ static void catch_up(struct hd_send *send, hd_ns now) {
 	}
 }
 
-/* Moves on to the segment whose turn it is. Returns when new chunks may leave: now, or the end of a
- * hole between segments. A transfer that is early within contiguous ones keeps the present rate
- * until the next one starts. */
+/* Advances to the current segment. Returns when new chunks may be sent: now, or at the end of a hole between segments.
+ * A transfer that is early within contiguous segments keeps the current rate until the next one starts. */
 static hd_ns follow_segments(struct hd_send *send, hd_ns now) {
 	const struct hd_segs *segments = &send->config.segments;
 
@@ -221,7 +220,7 @@ static bool has_new(const struct hd_send *send) {
 	return send->next_chunk < send->available;
 }
 
-/* Drops from the queue what has arrived after all. */
+/* Drops chunks from the queue that have arrived after all. */
 static bool has_lost(struct hd_send *send) {
 	while (send->lost_count > 0) {
 		if (!hd_send_is_acked(send, send->lost[send->lost_head]))
@@ -232,8 +231,8 @@ static bool has_lost(struct hd_send *send) {
 	return false;
 }
 
-/* Whether a full packet may join those in flight. One always may: nothing waits for ever. When a
- * transfer that gets no answers fills a shared window, each other one has its part of it. */
+/* Whether a full packet may join those in flight. One always may, so that no transfer waits for ever. If a transfer
+ * without answers fills a shared window, each other one has its share of it. */
 static bool window_open(const struct hd_send *send) {
 	const struct hd_path *path = send->config.path;
 	uint64_t packet = send->config.chunk_bytes + HD_CHUNK_OVERHEAD_BYTES;
@@ -278,7 +277,7 @@ int hd_send_close(struct hd_send *send, uint64_t bytes) {
 	return 0;
 }
 
-/* Doubles ring and queue. False at the maximum or without memory: the sender then waits. */
+/* Doubles ring and queue. False at the limit or without memory: then the sender waits. */
 static bool grow_ring(struct hd_send *send) {
 	uint32_t capacity = send->capacity * 2;
 	uint32_t oldest = send->next > send->capacity ? send->next - send->capacity : 0;
@@ -313,14 +312,13 @@ static bool ring_open(struct hd_send *send) {
 }
 
 static bool wants_ack(struct hd_send *send, bool more) {
-	uint64_t window = hd_path_window(send->config.path);
-	uint64_t every = window / ASKS_A_WINDOW;
+	uint64_t every = hd_path_window(send->config.path) / ASKS_A_WINDOW;
 
 	return !more || send->unasked_bytes >= every || !window_open(send);
 }
 
-/* An update lies in cold memory: its lines come while the rest of the burst is made, side by side, rather
- * than one after another when the driver copies them. */
+/* An update is in cold memory: prefetching its lines while the rest of the burst is built is faster than the driver's
+ * copy missing one after another. */
 static void fetch(const uint8_t *payload, uint32_t bytes) {
 	for (uint32_t at = 0; at < bytes; at += CACHE_LINE)
 		__builtin_prefetch(payload + at, 0, 2);
@@ -336,7 +334,8 @@ transmit(struct hd_send *send, hd_ns now, uint32_t chunk, bool resend, struct hd
 		= (const uint8_t *)config->data + (uint64_t)chunk * config->stride_bytes;
 	uint8_t head[HD_CHUNK_HEADER_BYTES + HD_SEAL_BYTES];
 	size_t head_bytes = HD_CHUNK_HEADER_BYTES;
-	/* Also what is still to come: no acknowledgement for each chunk of a sum that trickles in. */
+	/* Includes chunks still to come, so that a sum that arrives slowly does not ask for an acknowledgement of each
+	 * chunk. */
 	bool more = send->next_chunk < send->chunk_count || send->lost_count > 0;
 
 	hd_assert(value > 0); /* checked at the start */
@@ -376,7 +375,7 @@ transmit(struct hd_send *send, hd_ns now, uint32_t chunk, bool resend, struct hd
 	send->stats.packets_resent += resend;
 }
 
-/* Sends the next chunk that is due: lost ones first. False when there is none or it may not go. */
+/* Sends the next chunk that is due: lost ones first. False: none is due, or it may not be sent. */
 static bool transmit_next(struct hd_send *send, hd_ns now, struct hd_sink *sink) {
 	if (!ring_open(send))
 		return false;
@@ -395,7 +394,7 @@ static bool transmit_next(struct hd_send *send, hd_ns now, struct hd_sink *sink)
 	return true;
 }
 
-/* A probe is whatever is due, or else the oldest chunk that is not acknowledged, past any window. */
+/* A probe is any chunk that is due, or else the oldest unacknowledged one, regardless of windows. */
 static bool transmit_probe(struct hd_send *send, hd_ns now, struct hd_sink *sink) {
 	uint32_t packet = send->base;
 
@@ -414,19 +413,19 @@ static bool transmit_probe(struct hd_send *send, hd_ns now, struct hd_sink *sink
 	return false;
 }
 
-/* Bytes that leave at once. */
+/* Bytes that may be sent at once. */
 static double burst_bytes(const struct hd_send *send, double rate_bps) {
 	const struct hd_path *path = send->config.path;
 	double packet = send->config.chunk_bytes + HD_CHUNK_OVERHEAD_BYTES;
-	double bytes = rate_bps * (double)BURST_NS / 8e9;
 	double of_window = path->window_bytes / (BURSTS_A_WINDOW * (double)path->weight);
+	double bytes = fmax(rate_bps * BURST_NS / 8e9, fmin(of_window, BURST_BYTES_SHAPER));
 
-	bytes = fmax(bytes, fmin(of_window, BURST_BYTES_SHAPER));
+	if (path->trial.began != 0) /* long bursts are a cause of loss, too */
+		return BURST_PACKETS_MIN * packet;
 	return fmin(fmax(bytes, BURST_PACKETS_MIN * packet), BURST_BYTES_MAX);
 }
 
-/* Whether the grant is what holds the transfer back: pacing goes by it rather than by the window, and
- * no window closed for a round trip. */
+/* Whether the grant limits the transfer: it sets the pacing rate, and no window was closed for a round trip. */
 static bool limited_by_grant(const struct hd_send *send, hd_ns now, uint64_t rate) {
 	const struct hd_path *path = send->config.path;
 
@@ -436,14 +435,14 @@ static bool limited_by_grant(const struct hd_send *send, hd_ns now, uint64_t rat
 		&& (path->full_at == 0 || now - path->full_at > path->srtt);
 }
 
-/* Where the round trip is long, our own wake-ups late among them, a millisecond would not do: what a grant
- * is short of then would pass for the network's limit, the next grant would be less, and so on. The
- * window bounds what leaves at once. */
+/* With a long round trip, including our own late wake-ups, a millisecond is too little: the shortfall from the grant
+ * would look like the network's limit, the next grant would be lower, and so on. The window limits what is sent at
+ * once. */
 static hd_ns late_ns(const struct hd_path *path) {
 	return hd_ns_max(LATE_NS, hd_ns_min(path->srtt, LATE_MAX_NS));
 }
 
-/* Before this there was nothing to send: the transfer's start, the end of a hole between segments, or data. */
+/* Before this there was nothing to send: the transfer's start, the end of a hole between segments, or new data. */
 static hd_ns paused_until(const struct hd_send *send) {
 	hd_ns from = hd_ns_max(send->stats.started, send->fed_at);
 
@@ -452,7 +451,7 @@ static hd_ns paused_until(const struct hd_send *send) {
 	return hd_ns_max(from, segment_start(send, send->segment));
 }
 
-/* Rather than by the network: it takes no more yet. */
+/* Whether the receiver, not the network, limits it: it has no room yet. */
 static bool held_by_receiver(const struct hd_path *path) {
 	return path->peer_window_bytes > 0 && path->peer_window_bytes < hd_path_window(path);
 }
@@ -483,7 +482,7 @@ send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct 
 	bytes = send->inflight_bytes - before;
 	if (bytes == 0)
 		return false;
-	/* A wake-up or an acknowledgement that came late is made up for, a pause is not. */
+	/* A late wake-up or acknowledgement is made up for, a pause is not. */
 	late = hd_ns_max((hd_ns)(quantum * per_byte * LATE_BURSTS), late_ns(path));
 	late = hd_ns_min(late, now - hd_ns_min(paused_until(send), now));
 	path->release_at = hd_ns_max(path->release_at, now > late ? now - late : 0);
@@ -493,7 +492,7 @@ send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct 
 	return true;
 }
 
-/* When the next chunk may leave, as far as pacing, window and segments say. */
+/* When the next chunk may be sent by pacing, window and segments. */
 static hd_ns ready_at(const struct hd_send *send) {
 	const struct hd_segs *segments = &send->config.segments;
 	hd_ns at = send->config.path->release_at;

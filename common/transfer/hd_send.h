@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sending side of one transfer: cuts a buffer into chunks, paces them by the grant's segments
- * and the path's congestion control, retransmits what the receiver misses.
+ * The sending side of one transfer: cuts a buffer into chunks, paces them by the grant's segments and the path's
+ * congestion control, retransmits chunks that the receiver misses.
  *
  * States:  WAITING (for go, or its start time) -> SENDING -> DONE | FAILED (cancelled, dead)
  *
- * Packet numbers are apart from chunk indices and never reused, so that an acknowledgement always
- * says which copy arrived (RTT without Karn's ambiguity). A packet is lost when one sent 3 (grown to
- * the reordering seen) later is acknowledged, or 9/8 RTT after it, or at the timeout (RFC 9002 section 6).
+ * Packet numbers are separate from chunk indices and never reused, so that an acknowledgement always identifies the
+ * copy that arrived (RTT without Karn's ambiguity). A packet is lost when one sent 3 (more after reordering) later is
+ * acknowledged, or 9/8 RTT after it, or at the timeout (RFC 9002 section 6).
  */
 #ifndef HD_SEND_H
 #define HD_SEND_H
@@ -35,16 +35,16 @@ struct hd_send_config {
 	uint32_t chunk_bytes; /* payload of a full chunk, a multiple of the dtype's size */
 	float cc_weight; /* >= 1 */
 	struct hd_segs
-		segments; /* start_ns on *our* clock, absolute; count 0: as fast as cc allows */
+		segments; /* start_ns on *our* clock, absolute; count 0: bounded by cc only */
 	bool wait_go; /* starts on go, or at the first segment's start plus slack */
-	hd_ns go_slack; /* how much later than its start time (without segments: than now) it
-			 * starts without go; HD_NEVER: not without */
+	hd_ns go_slack; /* starts without go this long after its start time (without segments: after now); HD_NEVER:
+			   never */
 	struct hd_path *path; /* shared, outlives the transfer */
-	uint32_t stride_bytes; /* from one chunk in data to the next; 0: chunk_bytes */
+	uint32_t stride_bytes; /* distance of chunks in data; 0: chunk_bytes */
 	const struct hd_keyring
-		*keys; /* of a sealed token: where its key is; read during the call only */
+		*keys; /* of a sealed token: the key ring; read during the call only */
 	uint16_t key_id;
-	bool grows; /* data comes while it is sent: nothing is there before hd_send_available() */
+	bool grows; /* data grows while it is sent: initially none is available */
 };
 
 struct hd_send;
@@ -56,24 +56,23 @@ int hd_send_create(const struct hd_send_config *config, hd_ns now, struct hd_sen
 void hd_send_destroy(struct hd_send *send);
 
 void hd_send_go(struct hd_send *send, hd_ns now);
-/* Sets flags (enum hd_chunk_flag) in the headers of the chunks that leave from here on. */
+/* Sets flags (enum hd_chunk_flag) in the headers of all chunks sent from here on. */
 void hd_send_flag(struct hd_send *send, uint8_t flags);
-/* Of a transfer that grows: so many bytes from the start are in place and do not change any more. Only whole
- * chunks leave, and the last one. A sender that has run out of data is no measure of the path: what it
- * sends until the path's window holds it back again is marked as HD_CHUNK_PACED, and so is what it sends while the
- * receiver's does. Ask for the deadline anew. */
+/* For a growing transfer: the first `bytes` are final. Only whole chunks are sent, and the last one. A sender without
+ * data does not measure the path: until the path's window limits it again its chunks are marked HD_CHUNK_PACED, also
+ * while the receiver's window does. Get the deadline again afterwards. */
 void hd_send_available(struct hd_send *send, hd_ns now, uint64_t bytes);
-/* Of a transfer that grows: it ends here, before the `bytes` that it may have had, and its last chunk says so
- * in `total`. To be called before that one is available. Returns 0, -EINVAL (more bytes, or fewer). */
+/* For a growing transfer: it ends here, before its maximum of `bytes`, and its last chunk has the size in `total`. Call
+ * it before that chunk is available. Returns 0, -EINVAL (more bytes than the maximum, or fewer than available). */
 int hd_send_close(struct hd_send *send, uint64_t bytes);
-/* Feeds an acknowledgement for this token. Ranges that were never sent are ignored and counted. */
+/* Processes an acknowledgement for this token. Ranges that were never sent are ignored and counted. */
 void hd_send_sack(struct hd_send *send, hd_ns now, const struct hd_msg_sack *sack);
 /* Stops at once; nothing more is sent. State FAILED. */
 void hd_send_cancel(struct hd_send *send, enum hd_reason reason);
-/* Sends what pacing and window permit now, at most `budget` packets. Returns the packets sent.
- * When it returns budget, more may be due at once. */
+/* Sends what pacing and window permit now, at most `budget` packets. Returns the packets sent. If that is budget, more
+ * may be due at once. */
 size_t hd_send_poll(struct hd_send *send, hd_ns now, size_t budget, struct hd_sink *sink);
-/* When hd_send_poll() wants to be called: pacing, retransmission timeout, start time, or HD_NEVER. */
+/* When hd_send_poll() should be called: pacing, retransmission timeout, start time, or HD_NEVER. */
 hd_ns hd_send_deadline(const struct hd_send *send);
 
 struct hd_send_stats {
@@ -82,11 +81,11 @@ struct hd_send_stats {
 	uint64_t bytes_total, bytes_acked;
 	uint64_t packets_sent, packets_resent, packets_lost, timeouts, bogus_acks;
 	hd_ns started, ended;
-	hd_ns limited; /* time limited by the granted pacing, or by data to come, rather than by the path */
+	hd_ns limited; /* time limited by the granted pacing, or by missing data, not by the path */
 };
 const struct hd_send_stats *hd_send_stats(const struct hd_send *send);
-/* Every byte below was sent at least once, none from here on: what lies there need not be in place before
- * the next hd_send_poll() that may reach it. */
+/* The end of the bytes sent so far, each at least once. Bytes beyond need not be in place before the hd_send_poll()
+ * that may reach them. */
 uint64_t hd_send_reached(const struct hd_send *send);
 uint64_t hd_send_token(const struct hd_send *send);
 

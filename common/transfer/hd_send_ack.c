@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sender's ear: acknowledgements, losses, timeouts. */
+/* Acknowledgements, losses, timeouts. */
 #include "hd_limits.h"
 #include "hd_ranges.h"
 #include "hd_send_state.h"
@@ -9,7 +9,7 @@
 #define TIME_GRAIN_NS (50 * HD_US)
 #define GIVE_UP_FLIGHT 2 /* after this many timeouts in a row everything in flight counts as lost */
 
-/* What one acknowledgement, or one look at the timers, brought about. */
+/* The results of one acknowledgement, or of one check of the timers. */
 struct harvest {
 	struct hd_send *send;
 	hd_ns now;
@@ -17,7 +17,7 @@ struct harvest {
 	uint64_t lost_bytes;
 	hd_ns lost_sent_at;
 	uint32_t lost_bursts;
-	bool newest_new; /* the highest packet listed was not known as acknowledged */
+	bool newest_new; /* the highest listed packet is newly acknowledged */
 };
 
 static void land(struct hd_send *send, uint32_t chunk) {
@@ -35,7 +35,7 @@ static void chunk_acked(struct hd_send *send, uint32_t chunk) {
 	send->stats.bytes_acked += hd_send_chunk_bytes(send, chunk);
 }
 
-/* A packet that we took for lost arrived: wait longer from now on. */
+/* A packet that was declared lost has arrived: wait longer from now on. */
 static void on_late(struct harvest *h, uint32_t packet, const struct hd_sent *sent) {
 	struct hd_send *send = h->send;
 	uint32_t distance = send->any_acked && send->largest > packet ? send->largest - packet : 0;
@@ -97,8 +97,8 @@ static hd_ns loss_delay(const struct hd_send *send) {
 	return hd_ns_max(rtt + rtt / 8 + send->reorder_ns, TIME_GRAIN_NS);
 }
 
-/* Moves base over what is settled. Later packets are newer: the first one that is not lost yet ends
- * the walk, so each packet is looked at once. A full queue also ends it; it empties by sending. */
+/* Advances base over settled packets. Later packets are newer: the first one that is not lost yet ends the loop, so
+ * each packet is examined once. A full queue also ends it; sending empties the queue. */
 static void settle(struct harvest *h) {
 	struct hd_send *send = h->send;
 	hd_ns delay = loss_delay(send);
@@ -144,7 +144,7 @@ void hd_send_detect_losses(struct hd_send *send, hd_ns now) {
 	tell_path(&h, 0);
 }
 
-/* The receiver holds every chunk below `held`, whatever became of its acknowledgements. */
+/* The receiver holds every chunk below `held`, even if its acknowledgements were lost. */
 static void take_held(struct hd_send *send, uint32_t held) {
 	for (; send->held < held; send->held++)
 		chunk_acked(send, send->held);
@@ -160,7 +160,7 @@ static bool is_bogus(const struct hd_send *send, const struct hd_msg_sack *sack)
 	return packets->count > 0 && packets->item[0].last >= send->next;
 }
 
-/* The RTT sample: of the highest packet listed, when it is newly acknowledged. */
+/* The RTT sample: of the highest listed packet, if it is newly acknowledged. */
 static hd_ns sample_rtt(struct harvest *h, const struct hd_msg_sack *sack) {
 	const struct hd_send *send = h->send;
 	const struct hd_sent *sent;
@@ -175,7 +175,7 @@ static hd_ns sample_rtt(struct harvest *h, const struct hd_msg_sack *sack) {
 	return rtt > delay ? rtt - delay : 1;
 }
 
-/* A receiver that had no room has some again: what went unanswered meanwhile is no silence. */
+/* A receiver without room has room again: the time without answers was no silence. */
 static void hear_room(struct hd_send *send, hd_ns now, const struct hd_msg_sack *sack) {
 	struct hd_path *path = send->config.path;
 
@@ -203,7 +203,7 @@ void hd_send_sack(struct hd_send *send, hd_ns now, const struct hd_msg_sack *sac
 	take_held(send, sack->held);
 	hd_ranges_each_new(&sack->packets, &send->seen, visit_new, &h);
 	if (rtt > 0) {
-		/* Not an older acknowledgement that was overtaken. */
+		/* Not if a newer acknowledgement overtook this one. */
 		send->seen = sack->packets;
 		send->largest = sack->packets.item[0].last;
 		send->any_acked = true;
@@ -224,7 +224,7 @@ void hd_send_sack(struct hd_send *send, hd_ns now, const struct hd_msg_sack *sac
 	}
 }
 
-/* After a probe went unanswered too, what is in flight no longer keeps the window from others. */
+/* After an unanswered probe, the packets in flight no longer take the window from other transfers. */
 static void give_up_flight(struct hd_send *send, hd_ns now) {
 	struct harvest h = {.send = send, .now = now};
 
@@ -241,8 +241,9 @@ static void give_up_flight(struct hd_send *send, hd_ns now) {
 }
 
 hd_ns hd_send_probe_at(const struct hd_send *send) {
-	uint32_t shift = send->probes_sent < 10 ? send->probes_sent : 10;
-	hd_ns wait = hd_path_rto(send->config.path) << shift;
+	uint32_t ignored = hd_path_timeouts_ignored(send->config.path);
+	uint32_t beyond = send->probes_sent > ignored ? send->probes_sent - ignored : 0;
+	hd_ns wait = hd_path_rto(send->config.path) << (beyond < 10 ? beyond : 10);
 
 	if (send->inflight_bytes == 0 && send->probes_sent == 0)
 		return HD_NEVER;
@@ -260,7 +261,8 @@ void hd_send_on_probe_timeout(struct hd_send *send, hd_ns now) {
 	if (send->probes_sent < GIVE_UP_FLIGHT)
 		return;
 	give_up_flight(send, now);
-	/* Only our transfer is dead when others on the path are heard. */
-	if (now - path->heard_at >= hd_path_rto(path))
+	/* Only our transfer is dead if others on the path are heard. */
+	if (send->probes_sent >= GIVE_UP_FLIGHT + hd_path_timeouts_ignored(path)
+	    && now - path->heard_at >= hd_path_rto(path))
 		hd_path_on_timeout(path, now);
 }

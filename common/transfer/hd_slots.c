@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What leaves when: chunks whose slot is free, those that are missed, both paced. hd_slots_take.c has what comes. */
+/* What leaves when: chunks whose slot is free, those that are missed, both paced. hd_slots_take.c has what comes,
+ * hd_slots_payload.c what a chunk carries. */
 #include "hd_assert.h"
 #include "hd_kernels.h"
 #include "hd_slots.h"
@@ -13,22 +14,22 @@
 
 #define BURST_NS (100 * HD_US)
 #define BURST_PACKETS_MIN 2
-#define BURST_BYTES_SHAPER 13600 /* slow rates: what a shaper's bucket of 15 kB takes, */
+#define BURST_BYTES_SHAPER 13600 /* slow rates: fits a shaper's bucket of 15 kB, */
 #define BURSTS_A_WINDOW 4 /* or this part of the slots */
 #define BURST_BYTES_MAX 65536
-#define LATE_BURSTS 2 /* a late wake-up is made up for by at most this many more bursts, */
-#define LATE_NS HD_MS /* or by what was due in this time */
-#define LATE_MAX_NS (10 * HD_MS) /* or in a round trip up to this */
+#define LATE_BURSTS 2 /* after a late wake-up at most this many more bursts, */
+#define LATE_NS HD_MS /* or the bytes due in this time, */
+#define LATE_MAX_NS (10 * HD_MS) /* or in a round trip up to this, are sent */
 #define RTT_UNKNOWN_NS HD_MS
-#define REORDER 3 /* packets that overtake are no loss */
-#define GAP_PART 4 /* of a round trip: for so long a sum may be later than that of a later chunk */
-#define GAP_NEAR 4 /* and so many times that, when fewer than REORDER came */
+#define REORDER 3 /* reordering by fewer packets is no loss */
+#define GAP_PART 4 /* of a round trip: a sum may be this much later than a later chunk's */
+#define GAP_NEAR 4 /* and a multiple of it after fewer than REORDER sums */
 #define GAP_MIN_NS (100 * HD_US)
 #define BACKOFF_MAX 6 /* of a chunk's repairs; doublings */
-#define PROBES 2 /* packets at a timeout */
-#define PACKETS_RESERVE 65536 /* numbers kept for what is sent again */
+#define PROBES 2 /* packets sent at a timeout */
+#define PACKETS_RESERVE 65536 /* packet numbers reserved for retransmissions */
 
-/* Either values and where their sums go, or lanes. */
+/* Either values and the array for their sums, or lanes. */
 static bool has_values(const struct hd_slots_config *config) {
 	if (!config->lanes)
 		return config->in && config->out && config->receivers == 0;
@@ -58,6 +59,11 @@ static int allocate(struct hd_slots *slots) {
 	slots->payload = calloc(count, slots->chunk_bytes);
 	slots->ready.item = calloc(count, sizeof *slots->ready.item);
 	slots->lost.item = calloc(count, sizeof *slots->lost.item);
+	if (slots->config.dtype == HD_DTYPE_FIXED32 && !slots->config.lanes) {
+		slots->marked = malloc(slots->values_end * sizeof *slots->marked);
+		if (!slots->marked)
+			return -ENOMEM;
+	}
 	return slots->slot && slots->payload && slots->ready.item && slots->lost.item ? 0 : -ENOMEM;
 }
 
@@ -75,7 +81,7 @@ int hd_slots_create(const struct hd_slots_config *config, hd_ns now, struct hd_s
 		return -ENOMEM;
 	slots->config = *config;
 	slots->chunk_bytes = config->count * (uint32_t)sizeof(float);
-	slots->stats.chunks = (uint32_t)chunks;
+	slots->stats.chunks = slots->values_end = slots->chunk_end = (uint32_t)chunks;
 	slots->stats.started = slots->probe_from = now;
 	slots->oldest = slots->newest = HD_SLOT_NONE;
 	slots->look_at = HD_NEVER;
@@ -89,7 +95,7 @@ int hd_slots_create(const struct hd_slots_config *config, hd_ns now, struct hd_s
 		hd_slots_ready(slots, now, i);
 	}
 	hd_path_start(config->path, now, 1, config->rate_bps);
-	slots->started = true;
+	slots->started = config->path->slots = true;
 	*out = slots;
 	return 0;
 }
@@ -99,6 +105,7 @@ void hd_slots_destroy(struct hd_slots *slots) {
 		return;
 	if (slots->started && slots->stats.state == HD_SLOTS_ACTIVE)
 		hd_path_stop(slots->config.path);
+	free(slots->marked);
 	free(slots->lost.item);
 	free(slots->ready.item);
 	free(slots->payload);
@@ -129,7 +136,7 @@ static void note_fed(struct hd_slots *slots, hd_ns now) {
 		slots->fed_at = now;
 }
 
-/* In one line of memory lie many chunks of the heap, of their slots one. */
+/* One line of memory has many chunks of the heap, but only one of their slots. */
 static bool is_before(const struct hd_slots *slots, uint32_t a, uint32_t b) {
 	return slots->ready.item[a] < slots->ready.item[b];
 }
@@ -154,7 +161,7 @@ void hd_slots_ready(struct hd_slots *slots, hd_ns now, uint32_t index) {
 		swap(slots, i, (i - 1) / 2);
 }
 
-/* The slot of the least chunk. */
+/* The slot of the lowest chunk. */
 static uint32_t pop_ready(struct hd_slots *slots) {
 	uint32_t first = slots->ready.item[0], last = --slots->ready.count, i = 0, child;
 
@@ -177,7 +184,7 @@ static void push_lost(struct hd_slots *slots, hd_ns now, uint32_t index) {
 	lost->item[(lost->head + lost->count++) % slots->config.slots] = index;
 }
 
-/* The next one that is still missed, or HD_SLOT_NONE. */
+/* The next one that is still missing, or HD_SLOT_NONE. */
 static uint32_t pop_lost(struct hd_slots *slots) {
 	while (slots->lost.count > 0) {
 		uint32_t index = slots->lost.item[slots->lost.head];
@@ -228,9 +235,9 @@ static void link_newest(struct hd_slots *slots, uint32_t index) {
 	slots->flying++;
 }
 
-/* --- what is missing ------------------------------------------------------------------------ */
+/* --- missing sums --------------------------------------------------------------------------- */
 
-/* Every packet below `largest` should have been answered by now; each is given some time, more every time. */
+/* Every packet below `largest` should have been answered by now; each gets some time, more every time. */
 static void look_for_gaps(struct hd_slots *slots, hd_ns now) {
 	hd_ns gap = hd_ns_max(hd_slots_rtt(slots) / GAP_PART, GAP_MIN_NS);
 
@@ -267,7 +274,7 @@ static hd_ns timeout_at(const struct hd_slots *slots) {
 					       hd_ns_add(slots->probe_from, timeout(slots));
 }
 
-/* Nothing came at all: two packets ask, not the whole window. What they bring shows what else is missing. */
+/* Nothing came at all: only two packets are sent, not the whole window. Their sums show the other losses. */
 static void on_timeout(struct hd_slots *slots, hd_ns now) {
 	uint32_t left = PROBES;
 
@@ -281,73 +288,6 @@ static void on_timeout(struct hd_slots *slots, hd_ns now) {
 }
 
 /* --- transmission --------------------------------------------------------------------------- */
-
-static const float *values_of(const struct hd_slots *slots, uint32_t chunk) {
-	return slots->config.in + (uint64_t)chunk * slots->config.count;
-}
-
-static const uint32_t *lanes_of(const struct hd_slots *slots, uint32_t chunk) {
-	return slots->config.lanes + (uint64_t)chunk * slots->config.count;
-}
-
-/* For the chunk that follows in the slot. What is not finite spoils its sum with any exponent. */
-static int16_t propose(const struct hd_slots *slots, uint32_t chunk) {
-	uint32_t next = chunk + slots->config.slots;
-	float peak;
-	int exponent;
-
-	if (slots->config.dtype != HD_DTYPE_FIXED32)
-		return 0;
-	if (slots->config.lanes)
-		return slots->config.exponent;
-	if (next >= slots->stats.chunks)
-		return HD_FIXED_EXPONENT_MIN;
-	peak = hd_peak_f32(values_of(slots, next), hd_slots_values(slots, next));
-	if (!isfinite(peak))
-		return HD_FIXED_EXPONENT_MIN;
-	exponent = hd_fixed_exponent((double)peak * slots->config.members, slots->config.members);
-	return (int16_t)(exponent < HD_FIXED_EXPONENT_MAX ? exponent : HD_FIXED_EXPONENT_MAX);
-}
-
-/* Once for a chunk: what is sent again is the same bits. */
-static void prepare(struct hd_slots *slots, uint32_t index) {
-	struct hd_slot *slot = &slots->slot[index];
-	uint8_t *payload = slots->payload + (size_t)index * slots->chunk_bytes;
-	uint32_t count = hd_slots_values(slots, slot->chunk);
-	size_t bytes = count * sizeof(float);
-	bool unfit = false, part = count < slots->config.count;
-
-	if (slots->config.lanes && part)
-		memcpy(payload, lanes_of(slots, slot->chunk), bytes);
-	else if (!slots->config.lanes && slots->config.dtype == HD_DTYPE_FIXED32)
-		unfit = hd_fixed_from_f32(
-			(uint32_t *)(void *)payload,
-			values_of(slots, slot->chunk),
-			count,
-			1,
-			slot->exponent
-		);
-	else if (!slots->config.lanes && part)
-		memcpy(payload, values_of(slots, slot->chunk), bytes);
-	if (part)
-		memset(payload + bytes, 0, slots->chunk_bytes - bytes);
-	slot->next = propose(slots, slot->chunk);
-	slot->flags = (uint8_t
-	)((unfit ? HD_CHUNK_NOT_FINITE : 0)
-	  | (slot->chunk == slots->stats.chunks - 1 ? HD_CHUNK_LAST : 0));
-}
-
-/* fp32 and lanes leave from where they lie. */
-static const void *payload_of(const struct hd_slots *slots, uint32_t index) {
-	uint32_t chunk = slots->slot[index].chunk;
-	bool full = hd_slots_values(slots, chunk) == slots->config.count;
-
-	if (full && slots->config.lanes)
-		return lanes_of(slots, chunk);
-	if (full && slots->config.dtype == HD_DTYPE_FP32)
-		return values_of(slots, chunk);
-	return slots->payload + (size_t)index * slots->chunk_bytes;
-}
 
 static void put_header(const struct hd_slots *slots, uint32_t index, uint8_t *head) {
 	const struct hd_slots_config *config = &slots->config;
@@ -380,7 +320,7 @@ static void transmit(struct hd_slots *slots, hd_ns now, uint32_t index, struct h
 	slot->last = slots->next++;
 	slot->last_at = now;
 	if (slot->state == HD_SLOT_READY) {
-		prepare(slots, index);
+		hd_slots_prepare(slots, index);
 		slot->state = HD_SLOT_FLYING;
 		slot->resends = 0;
 		slot->first = slot->last;
@@ -400,15 +340,15 @@ static void transmit(struct hd_slots *slots, hd_ns now, uint32_t index, struct h
 		slots->config.peer,
 		head,
 		sizeof head,
-		payload_of(slots, index),
+		hd_slots_payload(slots, index),
 		slots->chunk_bytes
 	);
 	hd_path_count(slots->config.path, slot->resends > 0);
 	slots->stats.packets_sent++;
 }
 
-/* What is under way may wait for others, not for the network: for a chunk before all of it there is always room. If
- * there were not, two members with full windows of different chunks would wait for each other. */
+/* Chunks in flight may wait for other members, not for the network: a chunk below all of them always has room.
+ * Otherwise two members with full windows of different chunks would wait for each other. */
 static bool is_first(const struct hd_slots *slots) {
 	uint32_t chunk = slots->ready.item[0];
 
@@ -418,7 +358,7 @@ static bool is_first(const struct hd_slots *slots) {
 	return true;
 }
 
-/* The path's window; the slots are another one. */
+/* The path's window, besides the slots. */
 static bool window_open(const struct hd_slots *slots) {
 	uint64_t flying = (uint64_t)slots->flying * hd_slots_packet_bytes(slots);
 
@@ -449,12 +389,12 @@ static double burst_bytes(const struct hd_slots *slots, double rate_bps) {
 	return fmin(fmax(bytes, BURST_PACKETS_MIN * packet), BURST_BYTES_MAX);
 }
 
-/* A rate that was told is a part of links that others have the rest of: nobody probes for more. */
+/* A granted rate is a share of links whose rest is others': no probing for more. */
 static double rate_of(const struct hd_slots *slots, hd_ns now) {
-	uint64_t told = slots->config.rate_bps;
-	uint64_t rate = hd_path_pacing_bps(slots->config.path, now, told);
+	uint64_t granted = slots->config.rate_bps;
+	uint64_t rate = hd_path_pacing_bps(slots->config.path, now, granted);
 
-	return (double)(told > 0 && told < rate ? told : rate);
+	return (double)(granted > 0 && granted < rate ? granted : rate);
 }
 
 static bool
@@ -470,7 +410,7 @@ send_burst(struct hd_slots *slots, hd_ns now, size_t budget, size_t *sent, struc
 	}
 	if (bytes <= 0)
 		return false;
-	/* A wake-up that came late is made up for, a pause is not. */
+	/* A late wake-up is made up for, a pause is not. */
 	late = hd_ns_max(LATE_NS, hd_ns_min(rtt, LATE_MAX_NS));
 	late = hd_ns_max((hd_ns)(quantum * 8e9 / rate * LATE_BURSTS), late);
 	late = hd_ns_min(late, now - hd_ns_min(slots->fed_at, now));

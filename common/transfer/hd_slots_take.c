@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes back: sums, and what they tell about the way. hd_slots.c has what leaves. */
+/* Received sums, and what they show about the path. hd_slots.c sends. */
 #include "hd_kernels.h"
 #include "hd_slots.h"
 #include "hd_slots_state.h"
 
-#include <math.h>
 #include <string.h>
 
-/* --- the way -------------------------------------------------------------------------------- */
+/* --- the path ------------------------------------------------------------------------------- */
 
-/* How long a packet of ours took to be answered: of a chunk that was sent once its sum; else if the sum says whose
- * packet, and which, completed it or asked for it. The others' lateness is in it: who is ahead of them has no cause to
- * put more on the way. 0: not known. */
+/* The round trip of one of our packets: if its chunk was sent once, until its sum; else if the sum names the packet,
+ * ours, that completed or requested it. Includes the other members' lateness: a member ahead of them should not put
+ * more into the network. 0: unknown. */
 static hd_ns
 took(const struct hd_slots *slots, hd_ns now, const struct hd_slot *slot, uint32_t packet) {
 	if (slot->resends == 0)
@@ -21,8 +20,8 @@ took(const struct hd_slots *slots, hd_ns now, const struct hd_slot *slot, uint32
 	return 0;
 }
 
-/* What is known to be lost on our own links: the chunk, when the copy that was sent again completed the sum; the sum,
- * when it came to us alone. Each chunk makes two trips. */
+/* Bytes known to be lost on our own links: the chunk, if the retransmitted copy completed the sum; the sum, if it came
+ * only to us. Each chunk makes two trips. */
 static uint64_t lost_bytes(
 	const struct hd_slots *slots,
 	const struct hd_slot *slot,
@@ -55,7 +54,7 @@ learn(struct hd_slots *slots,
 	hd_path_on_ack(slots->config.path, now, &info);
 	slots->stats.marked += info.marked;
 	slots->stats.lost += info.lost_bytes > 0;
-	/* Of several copies the first, unless the sum says which. */
+	/* Of several copies the first, unless the sum names one. */
 	number = ours && number == slot->last ? number : slot->first;
 	if (!slots->any || number > slots->largest)
 		slots->largest = number;
@@ -64,7 +63,7 @@ learn(struct hd_slots *slots,
 
 /* --- sums ----------------------------------------------------------------------------------- */
 
-/* What all of a lease's sums have in common. */
+/* The properties common to all sums of a lease. */
 static bool is_ours(const struct hd_slots *slots, const struct hd_chunk_header *header) {
 	const struct hd_slots_config *config = &slots->config;
 
@@ -78,14 +77,8 @@ static bool is_ours(const struct hd_slots *slots, const struct hd_chunk_header *
 		return false;
 	if (config->lanes && header->worker >= config->receivers)
 		return false;
-	return header->chunk < slots->stats.chunks && header->version != 0
+	return header->chunk < slots->chunk_end && header->version != 0
 		&& header->slot == hd_slots_slot(slots, header->chunk);
-}
-
-/* The sum of a chunk that one member could not express is nobody's. */
-static void spoil(float *out, uint32_t count) {
-	for (uint32_t i = 0; i < count; i++)
-		out[i] = NAN;
 }
 
 static void
@@ -99,19 +92,19 @@ store(struct hd_slots *slots, const struct hd_chunk_header *header, const uint8_
 	slots->stats.not_finite += not_finite;
 	if (config->dtype == HD_DTYPE_FP32) {
 		memcpy(out, payload, count * sizeof *out);
-	} else if (not_finite) {
-		spoil(out, count);
 	} else {
-		/* Aligned as the packet is: 56 bytes behind a header that the kernels do not care about. */
+		/* Aligned like the packet: behind a header of 56 bytes, which the kernels accept. */
 		hd_fixed_to_f32(
 			out, (const uint32_t *)(const void *)payload, count, header->exponent
 		);
+		if (not_finite)
+			hd_slots_mark(slots, header->chunk);
 	}
 	if (config->average && members > 1)
 		hd_scale_f32(out, out, count, 1.0F / (float)members);
 }
 
-/* The slot's next chunk, with the exponent that the sum names. */
+/* Starts the slot's next chunk, with the exponent from the sum. */
 static void advance(struct hd_slots *slots, hd_ns now, uint32_t index, int16_t exponent) {
 	struct hd_slot *slot = &slots->slot[index];
 
@@ -123,7 +116,7 @@ static void advance(struct hd_slots *slots, hd_ns now, uint32_t index, int16_t e
 	slot->answers = 0;
 	if (slots->config.dtype == HD_DTYPE_FIXED32)
 		slot->exponent = exponent;
-	if (slot->chunk >= slots->stats.chunks) {
+	if (slot->chunk >= slots->chunk_end) {
 		slot->state = HD_SLOT_IDLE;
 		return;
 	}
@@ -163,7 +156,7 @@ enum hd_slots_result hd_slots_take(
 		return drop(&stats->mismatches, HD_SLOTS_MISMATCH);
 	if (stats->state != HD_SLOTS_ACTIVE || slot->chunk > header->chunk)
 		return drop(&stats->duplicates, HD_SLOTS_DUPLICATE);
-	/* The others go on without us, at any chunk. */
+	/* The others continue without us. */
 	if (!(header->version >> slots->config.member & 1))
 		return fail(slots, now, HD_REASON_LEASE);
 	if (slot->state != HD_SLOT_FLYING || slot->chunk != header->chunk
@@ -182,11 +175,15 @@ enum hd_slots_result hd_slots_take(
 	learn(slots, now, slot, header);
 	if (push)
 		stats->not_finite += (header->flags & HD_CHUNK_NOT_FINITE) != 0;
-	else
+	else if (header->chunk < slots->values_end)
 		store(slots, header, payload);
+	else if (!hd_slots_places_take(slots, header, payload))
+		return fail(slots, now, HD_REASON_NOT_FINITE);
 	hd_slots_unlink(slots, index);
 	advance(slots, now, index, header->next);
 	if (++stats->sums < stats->chunks)
+		return HD_SLOTS_NEW;
+	if (slots->chunk_end == slots->values_end && hd_slots_places_begin(slots, now))
 		return HD_SLOTS_NEW;
 	hd_slots_end(slots, now, HD_SLOTS_DONE, HD_REASON_NONE);
 	return HD_SLOTS_END;

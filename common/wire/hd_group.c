@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 
-/* --- what is in each record, in this order ---------------------------------------------------- */
+/* --- fields of each record, in order ---------------------------------------------------------- */
 
 #define INPUT_FIELDS(F)                                                                            \
 	F(u64, token)                                                                              \
@@ -40,7 +40,8 @@
 	F(u64, bytes)                                                                              \
 	F(u32, ipv4)                                                                               \
 	F(u16, port)                                                                               \
-	F(f32, cc_weight)
+	F(f32, cc_weight)                                                                          \
+	F(u64, first)
 #define SEAT_FIELDS(F)                                                                             \
 	F(u16, worker)                                                                             \
 	F(u64, token)                                                                              \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One codec for every message: it walks the kind's table of fields, which the lists in hd_message.h
- * expand to. No message has code of its own. */
+/* One codec for every message: it walks the kind's table of fields, made from the lists in hd_message.h. No message has
+ * code of its own. */
 #include "hd_bytes.h"
 #include "hd_message.h"
 #include "hd_text.h"
@@ -357,7 +357,7 @@ int hd_message_decode(uint8_t kind, const uint8_t *data, size_t bytes, struct hd
 	struct fields fields = fields_of(kind);
 	struct reader r;
 
-	/* Every kind has at least one field, so an empty body is wrong (and data may be NULL). */
+	/* Every kind has at least one field, so an empty body is invalid (and data may be NULL). */
 	if (fields.count == 0 || bytes == 0 || bytes > HD_MESSAGE_BYTES_MAX)
 		return -EBADMSG;
 	r = (struct reader){data, data + bytes};
@@ -380,7 +380,7 @@ const char *hd_message_name(uint8_t kind) {
 #undef NAME_ROW
 	};
 
-	/* Two members are spelt with an underscore, as C has these words for itself. */
+	/* Two members end in an underscore, as their names are C keywords. */
 	if (kind == HD_MSG_REGISTER)
 		return "register";
 	if (kind == HD_MSG_VOID)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Control messages. Each is declared once, as a list of fields; struct, codec, names and the tables
- * of docs/wire.md come from these lists. Kinds and field orders are the wire: append only.
+ * Control messages. Each is declared once, as a list of fields; struct, codec, names and the tables of docs/wire.md are
+ * made from these lists. Kinds and field orders are the wire format: append only.
  *
  * Field types:  u8 u16 u32 u64 (big-endian)   f32 f64 (IEEE bits, big-endian)
  *               name   u8 length <= HD_NAME_BYTES_MAX, UTF-8 without control characters
@@ -11,18 +11,18 @@
  *               segs   u8 count <= HD_SEGMENTS_MAX, each {u64 start_ns, u64 rate_bps, u64 bytes}
  *               ranges u8 count <= HD_SACK_RANGES_MAX, each {u32 first, u32 last}, descending, disjoint
  *
- * Who sends what (W worker, S server, C controller, T heddlectl):
+ * Senders and receivers (W worker, S server, C controller, A aggregator, T heddlectl):
  *   any <-> any   HELLO COOKIE WELCOME REFUSE RESET QUERY GONE (type HELLO); PING PONG CLOSE
  *   W,S -> C      REGISTER -> REGISTERED | REFUSE | WAIT (to a worker: then again);  LEAVE
  *   W -> S        JOIN -> JOINED | REFUSE | WAIT;  LEAVE
  *   C -> switch   SLOTS, VOID;  switch -> C  REPORT
- *   W -> A        JOIN (aggregator: says who it is, once the session is open; no spec, no answer);  SACK
+ *   W -> A        JOIN (identifies the worker once the session is open; no spec, no answer);  SACK
  *   W -> C (or S) REQUEST -> GRANT | DROP;  CANCEL
  *   W -> C, S     NOTICE;  C -> W, S  ROSTER;  S -> W  ROSTER (S: where there is no controller)
- *   W -> C        OBSERVE;  C -> W    NOTICE (to one that the job has no need of)
+ *   W -> C        OBSERVE;  C -> W    NOTICE (to a surplus worker)
  *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID    C -> S, W  CREDIT
- *   C -> aggregator  GROUP, VOID   C -> receivers of a sum (S, replica)  MEMBERS   C -> W  REDUCE
- *   A -> W        GO, VOID, SACK, PULL_STATE of what it relays;  A <-> S, replica  VOID of a sum
+ *   C -> aggregator  GROUP, VOID   C -> receivers of a sum (S, replica)  MEMBERS   C -> W  REDUCE, REDUCED
+ *   A -> W        GO, VOID, SACK, PULL_STATE of a relayed model;  A <-> S, replica  VOID of a sum
  *   S -> W        GO, OUTCOME, DURABLE, STEP, PULL_STATE, ROUND, LACK;  W -> S  WORK
  *   receiver -> sender  SACK;  receiver -> C  REPORT;  S -> C  STATE, INFLIGHT
  *   C -> W,S      PROBE;  receiver of the probe -> C  PROBED
@@ -45,13 +45,13 @@ enum hd_role {
 	HD_ROLE_WORKER = 3,
 	HD_ROLE_SHELL = 4,
 	HD_ROLE_AGGREGATOR = 5,
-	HD_ROLE_REPLICA = 6, /* a server that keeps copies of the jobs of others */
-	HD_ROLE_SWITCH = 7, /* adds chunks up on their way, in slots that groups lease */
-	HD_ROLE_MONITOR = 8, /* counts what other tenants send and receive on a host's link */
+	HD_ROLE_REPLICA = 6, /* a server that keeps replicas of other servers' jobs */
+	HD_ROLE_SWITCH = 7, /* adds chunks on the path, in slots that groups lease */
+	HD_ROLE_MONITOR = 8, /* counts other tenants' traffic on a host's link */
 	HD_ROLE_COUNT
 };
 
-/* Sets of roles. A server and a replica are one program: each may be both, of different jobs. */
+/* Sets of roles. A server and a replica are one program: each may be both, for different jobs. */
 #define HD_FROM(role) (1u << (role))
 #define HD_FROM_CONTROLLER HD_FROM(HD_ROLE_CONTROLLER)
 #define HD_FROM_SERVERS (HD_FROM(HD_ROLE_SERVER) | HD_FROM(HD_ROLE_REPLICA))
@@ -65,19 +65,19 @@ enum hd_role {
 enum hd_direction {
 	HD_PUSH = 0,
 	HD_PULL = 1,
-	HD_COPY = 2, /* of a push, to the replica of the job's server; worker and round are the push's */
-	HD_REDUCE = 3 /* all-reduce: out to the aggregators and back */
+	HD_COPY = 2, /* a push's copy for the replica; worker and round are the push's */
+	HD_REDUCE = 3 /* all-reduces and other collectives: to the aggregators and back */
 };
 
-/* What COMMAND asks for. */
+/* The actions of COMMAND. */
 #define HD_VERBS(V)                                                                                \
 	V(SET, "set", 1)                                                                           \
 	V(PAUSE, "pause", 2) /* no new grants: all, or of a job */                                 \
 	V(RESUME, "resume", 3)                                                                     \
 	V(DRAIN, "drain", 4) /* no new grants to or from a host, no new jobs on its server */      \
 	V(UNDRAIN, "undrain", 5)                                                                   \
-	V(EVICT, "evict", 6) /* a worker, or all of a job's, are refused for good */               \
-	V(ELASTIC, "elastic", 7) /* who says how many workers a job has, and what it is told */    \
+	V(EVICT, "evict", 6) /* refuses a worker, or all of a job's, for good */                   \
+	V(ELASTIC, "elastic", 7) /* policy for a job's number of workers */                        \
 	V(CLEAR, "clear", 8) /* the table of the dataplane counts from now on */
 
 enum hd_verb {
@@ -129,263 +129,262 @@ typedef struct hd_ranges hd_ranges;
 
 /* clang-format off */
 
-/* First packet of a session; repeated until answered. `boot` tells lives of a process apart. `asked`: where the opener
- * sends it. `cookie`: COOKIE's; zeros: none yet. */
+/* First packet of a session; repeated until answered. `boot` identifies the process. `asked`: the address that the
+ * opener sends it to. `cookie`: COOKIE's; zeros: none yet. */
 #define HD_FIELDS_HELLO(F) \
 	F(u64, boot) F(nonce, nonce) F(u8, role) F(u32, session) F(name, name) \
 	F(u32, asked_ipv4) F(u16, asked_port) F(nonce, cookie)
-/* Answer: proves possession of the node key and freshness by echoing the nonce. `session` is the
- * index that the receiver of WELCOME puts into every later packet. `seen`: where HELLO came from. */
+/* Answer: proves possession of the node key, and freshness by echoing the nonce. `session` is the index that the
+ * receiver of WELCOME puts into every later packet. `seen`: the source address of HELLO. */
 #define HD_FIELDS_WELCOME(F) \
 	F(u64, boot) F(nonce, nonce) F(nonce, peer_nonce) F(u8, role) F(u32, session) F(name, name) \
 	F(u64, peer_boot) F(u32, seen_ipv4) F(u16, seen_port)
-/* Says no, in words. In answer to HELLO (packet type HELLO): peer_nonce is its nonce. Inside a session: job is the job
- * that was asked for. */
+/* A refusal with a text. In answer to HELLO (packet type HELLO): peer_nonce is its nonce. In a session: job is the
+ * requested job. */
 #define HD_FIELDS_REFUSE(F) \
 	F(u8, reason) F(u8, wire_version) F(u32, job) F(nonce, peer_nonce) F(text, text)
 #define HD_FIELDS_PING(F) F(u64, sent_ns)
 #define HD_FIELDS_PONG(F) F(u64, sent_ns) F(u64, received_ns) F(u64, replied_ns)
 #define HD_FIELDS_CLOSE(F) F(u8, reason) F(text, text)
-/* To a HELLO without a valid cookie: the opener says HELLO again, with this one. peer_nonce is HELLO's. */
+/* Answers a HELLO without a valid cookie: the opener sends HELLO again, with this one. peer_nonce is HELLO's. */
 #define HD_FIELDS_COOKIE(F) F(nonce, peer_nonce) F(nonce, cookie)
-/* To a packet of a session that is not known here; not authenticated. `session`: the index in that packet. */
+/* Answers a packet of an unknown session; not authenticated. `session`: the index in that packet. */
 #define HD_FIELDS_RESET(F) F(u32, session)
-/* Does the peer know this session? After RESET. `peer_boot`, `role`, `name`: the peer's, as it said them in HELLO or
- * WELCOME; `session` the index of who asks, `peer_session` that of the peer; `asked`: where this is sent. */
+/* Asks the peer, after RESET, whether it knows this session. `peer_boot`, `role`, `name`: the peer's, from its HELLO or
+ * WELCOME; `session`: the asking node's index, `peer_session`: the peer's; `asked`: the address that this is sent
+ * to. */
 #define HD_FIELDS_QUERY(F) \
 	F(u64, boot) F(u64, peer_boot) F(nonce, nonce) F(u32, session) F(u32, peer_session) \
 	F(u32, asked_ipv4) F(u16, asked_port) F(u8, role) F(name, name)
-/* The answer when it does not; else there is none. `peer_boot`, peer_nonce: QUERY's `boot` and nonce. */
+/* Answers a QUERY of an unknown session; a known one gets no answer. `peer_boot`, peer_nonce: QUERY's `boot` and
+ * nonce. */
 #define HD_FIELDS_GONE(F) F(u64, boot) F(u64, peer_boot) F(nonce, peer_nonce)
 
-/* A node tells the controller that it exists. Worker: job, rank, model, bound, how many workers the job begins with
- * (`world`, 0: it does not say; all-reduces wait for them), and the newest all-reduce that it has the sum of
- * (`world` then is how many were in that), of which making (REDUCE), of which before it (`reduce_had`: bit i is that
- * of `reduce_round` - 1 - i), its oldest one that has not ended (`reduce_from`), and when the server makes its steps
- * (`sync`: enum hd_sync; `sync_count`: N, or how many steps late a federated job's updates may be). `flags`: enum
- * hd_register_flag. Server, aggregator: memory. Switch: `host` is its own node of
- * the topology, `slots` how many this controller can lease in all, a chunk there has `count_min` to `count_max` values
- * of a type in `dtypes` (bit d: enum hd_dtype); worker: the most values that a chunk of it has and the types that it
- * can send into slots, none: it sends none. */
+/* Registers a node with the controller. Worker: job, rank, model, bound, the number of workers with which the job
+ * begins (`world`, 0: not set; all-reduces wait for them); of the newest all-reduce whose sum it has: its round
+ * (`world` is then the number of its members), its attempt (`sum_id`, see REDUCE), the earlier rounds that it has
+ * (`reduce_had`: bit i is round `reduce_round` - 1 - i) and its oldest round that has not ended (`reduce_from`); when
+ * the server makes its steps (`sync`: enum hd_sync; `sync_count`: N, or for a federated job the number of steps by
+ * which updates may be late). `flags`: enum hd_register_flag. Server, aggregator: memory. Switch: `host` is its own
+ * node of the topology, `slots` the number that this controller can lease in all; a chunk has `count_min` to
+ * `count_max` values of a type in `dtypes` (bit d: enum hd_dtype). Worker: the maximum values of its chunks and the
+ * types that it can send into slots; none: it does not use them. */
 #define HD_FIELDS_REGISTER(F) \
 	F(u8, role) F(name, host) F(name, tenant) F(name, job_name) F(u32, job) F(u16, worker) \
 	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
 	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation) \
 	F(u16, world) F(u32, reduce_round) F(u8, sync) F(u32, sync_count) F(u8, flags) \
-	F(u32, slots) F(u16, count_min) F(u16, count_max) F(u16, dtypes) F(u64, making) \
+	F(u32, slots) F(u16, count_min) F(u16, count_max) F(u16, dtypes) F(u64, sum_id) \
 	F(u32, reduce_from) F(u64, reduce_had)
-/* `reduce_round`: of the job's newest all-reduce that has begun: a worker that comes later goes on from there. */
+/* `reduce_round`: of the job's newest all-reduce that has begun: a worker that joins later continues from there. */
 #define HD_FIELDS_REGISTERED(F) \
 	F(u16, epoch) F(u32, job) F(u32, lease_us) F(u32, interval_us) F(u32, server_ipv4) \
 	F(u16, server_port) F(u8, scheduled) F(u32, reduce_round)
-/* `spec` is an encoded struct hd_jobspec (hd_jobspec.h). `last_round` lets both sides find out
- * which pushes the server has seen. */
+/* `spec` is an encoded struct hd_jobspec (hd_jobspec.h). `last_round` shows both sides which pushes the server has
+ * seen. */
 #define HD_FIELDS_JOIN(F) \
 	F(u32, job) F(u16, worker) F(u32, last_round) F(name, host) F(blob, spec) F(u8, observer)
 #define HD_FIELDS_JOINED(F) \
 	F(u32, job) F(u64, version) F(u64, durable) F(u32, last_round) F(u32, tau_max)
-/* `reason` NONE, of a synchronous job's worker to its server: it pushes no more and waits for the ends of what it has
- * pushed; no step waits for it. Else it is gone. Of a server (`worker` 0): the job has ended there; NONE: a checkpoint
- * of it stays, LEFT: nothing does. */
+/* `reason` NONE, from a synchronous job's worker to its server: it pushes no more and waits for the outcomes of its
+ * pushes; no step waits for it. Any other reason: it has left. From a server (`worker` 0): the job has ended there;
+ * NONE: a checkpoint of it remains, LEFT: none does. */
 #define HD_FIELDS_LEAVE(F) F(u32, job) F(u16, worker) F(u8, reason)
 
-/* Asks for one transfer, or to take part in an all-reduce. push: bytes, norm (L2), peak (largest absolute
- * value), base = v(g). pull: have = version held (0 none), conditional: deliver only something newer than
- * `have`. reduce: bytes, order (enum hd_group_order), have = its oldest round that has not ended: nobody waits
- * for it in those before; peak, should its sum be of fixed point; avoid: 1, not through a switch. `attempt` counts
- * from 1 for each round. `weight`: by which a push of a federated job is to count (its rows; 0: 1); the grant's weight
- * has it in it. */
+/* Requests one transfer, or to take part in a collective. push: bytes, norm (L2), peak (largest absolute value), base
+ * = v(g). pull: have = version held (0 none), conditional: deliver only something newer than `have`. reduce: bytes,
+ * op (enum hd_reduce_op), order (enum hd_group_order), have = its oldest open round: earlier ones do not wait for it;
+ * peak, for fixed point; avoid: enum hd_group_avoid; `collective` to `tag`: enum hd_collective. `attempt` counts from 1
+ * in each round. `weight`: of a federated push (its samples; 0: 1), included in the grant's. */
 #define HD_FIELDS_REQUEST(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
 	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) \
-	F(u8, order) F(u8, avoid) F(f32, weight)
-/* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock.
- * `after`: token of the transfer whose end is this one's start (0: start by the clock, or at once
- * when there are no segments). `peer` is where the chunks go. `cc_weight`: see hd_cc.h.
- * `exponent`: of FIXED32, a value is sent as value / 2^exponent (two's complement). `slots`: the push goes into so
- * many slots of a switch (`peer`), as `member` of the `members` of a lease, in chunks of `count` values of round and
- * attempt 1, from the lease's slot 0 on; the `receivers` of the sums answer under `result_token`. */
+	F(u8, order) F(u8, avoid) F(f32, weight) F(u8, collective) F(u16, root) F(u16, exact) F(u64, room) F(name, tag) \
+	F(u8, op)
+/* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock. `after`: token of the
+ * transfer whose end starts this one (0: start by the clock, or at once without segments). `peer`: the destination of
+ * the chunks. `cc_weight`: see hd_cc.h. `exponent`: of FIXED32, a value is sent as value / 2^exponent (two's
+ * complement). `slots`: the push uses this many slots of a switch (`peer`), as `member` of the `members` of a lease, in
+ * chunks of `count` values with round and attempt 1, from the lease's slot 0 on; the `receivers` of the sums answer
+ * under `result_token`. */
 #define HD_FIELDS_GRANT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u16, epoch) \
 	F(u64, token) F(u64, position) F(f32, weight) F(f32, cc_weight) F(u64, after) \
 	F(u64, origin_ns) F(segs, segments) F(u32, peer_ipv4) F(u16, peer_port) \
 	F(u64, bytes) F(u64, have) F(u8, conditional) F(u8, dtype) F(u16, exponent) F(u64, result_token) \
 	F(u16, slots) F(u16, count) F(u8, member) F(u8, members) F(u8, receivers)
-/* To the receiver of the transfer: which token to accept, at which position, and whom to send `go`.
- * `peer`: the aggregator that the chunks come from; port 0: the server or worker themselves. */
+/* To the receiver of the transfer: the token to accept, its position, and the session to send `go` to. `peer`: the
+ * aggregator that sends the chunks; port 0: the server or worker itself. */
 #define HD_FIELDS_EXPECT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u16, epoch) \
 	F(u64, token) F(u64, position) F(u64, base) F(u64, bytes) F(f32, weight) F(u8, dtype) \
 	F(u64, after) F(u32, peer_ipv4) F(u16, peer_port)
-/* The request is refused by policy; the numbers are those of hd_plan_why (hd_plan.h). Of an all-reduce `deadline`
- * is the job's newest round that has begun: the worker goes on from there. */
+/* The request is refused by policy; the numbers are those of hd_plan_why (hd_plan.h). `deadline`, `sum_id` and `text`
+ * are a collective's (enum hd_collective). */
 #define HD_FIELDS_DROP(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, reason) \
-	F(f64, finish_s) F(u64, runner_up) F(u32, deadline) F(f64, slack_s)
+	F(f64, finish_s) F(u64, runner_up) F(u32, deadline) F(f64, slack_s) F(u64, sum_id) F(text, text)
 #define HD_FIELDS_CANCEL(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) F(u8, reason)
 #define HD_FIELDS_VOID(F) F(u32, job) F(u64, position) F(u64, token) F(u8, reason)
 #define HD_FIELDS_GO(F) F(u32, job) F(u64, token)
 
-/* Selective acknowledgement of a transfer. `held`: chunks below this index are all held; `done`:
- * every byte is; `window_bytes`: what the receiver can take beyond what it has acknowledged. */
+/* Selective acknowledgement of a transfer. `held`: chunks below this index are all held; `done`: every byte is;
+ * `window_bytes`: room at the receiver beyond what it has acknowledged. */
 #define HD_FIELDS_SACK(F) \
 	F(u64, token) F(u32, held) F(u8, done) F(u32, delay_us) F(u32, window_bytes) F(ranges, packets)
-/* The server's word on a push: outcome (enum hd_outcome), version after the commit, delay. */
+/* The server's decision on a push: outcome (enum hd_outcome), version after the commit, delay. */
 #define HD_FIELDS_OUTCOME(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, outcome) F(u8, reason) F(u64, version) \
 	F(u32, delay) F(u64, durable)
 #define HD_FIELDS_DURABLE(F) F(u32, job) F(u64, version)
-/* A synchronous step has ended, and this worker has no update in it: what it computes from an older version would be
- * late. `version`: the newest. */
+/* A synchronous step has ended without an update of this worker: updates from an older version would be late.
+ * `version`: the newest. */
 #define HD_FIELDS_STEP(F) F(u32, job) F(u64, version)
-/* The server's word on a pull before its data: the pinned version and its bytes, or NOT_MODIFIED. */
+/* The server's answer to a pull before its data: the pinned version and its bytes, or NOT_MODIFIED. */
 #define HD_FIELDS_PULL_STATE(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u64, token) F(u8, reason) \
 	F(u64, version) F(u64, bytes)
-/* The receiver of a transfer tells the controller how it went. `limited_permille`: share of the time
- * in which the sender's own pacing, not the network, was the limit. Nobody asked the controller for what went
- * on a credit (`credited`): a push's `base` and `norm` (L2, as received, the weight included) are told here. Of an
- * all-reduce `token` is the making. */
+/* The receiver of a transfer reports its end to the controller. `limited_permille`: share of the time in which the
+ * sender's own pacing, not the network, was the limit. `credited`: sent on a credit, without a request, so a push's
+ * `base` and `norm` (L2, as received, including the weight) are reported here. For an all-reduce `token` is the attempt
+ * (`sum_id`). */
 #define HD_FIELDS_REPORT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
 	F(u8, outcome) F(u8, reason) F(u64, bytes) F(u64, duration_ns) F(u64, rate_bps) \
 	F(u16, limited_permille) F(u64, version) F(u64, position) F(u64, base) F(f32, norm) F(u8, credited)
-/* A server tells a new controller where a job stands, then one INFLIGHT for each open transfer. `generation`: of the
- * controller's newest word on who its server is (REPLICA); 0: it has begun without one. */
+/* A server tells a new controller the state of a job, then one INFLIGHT for each open transfer. `generation`: of the
+ * newest REPLICA that assigned the job's server; 0: it has begun without one. */
 #define HD_FIELDS_STATE(F) \
 	F(u32, job) F(u64, version) F(u64, position) F(u32, tau_max) F(u64, model_bytes) F(u32, inflight) \
 	F(u64, generation)
 #define HD_FIELDS_INFLIGHT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
 	F(u64, position) F(u64, base) F(u64, bytes) F(u64, held_bytes)
-/* A grant in advance of a worker's next push: to the server, then to the worker. It may send this round without
- * asking, if it has at most `bytes`, within `expires_us`; base, type and bytes come with its chunks. The push took
- * its position with the credit. Meanwhile the worker may also ask the server itself for one pull of at most
- * `pull_bytes`; with token 0 the credit is of that alone. VOID ends it; the server ends one that nobody spends. */
+/* A grant in advance of a worker's next push: to the server, then to the worker. The worker may send this round without
+ * a request, if it has at most `bytes`, within `expires_us`; its chunks carry base, type and bytes. The credit holds
+ * the push's position. Meanwhile the worker may also request one pull of at most `pull_bytes` directly from the server;
+ * with token 0 the credit is for that only. VOID ends it; the server ends an unspent one. */
 #define HD_FIELDS_CREDIT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u64, token) F(u64, position) \
 	F(f32, weight) F(u64, bytes) F(u64, pull_bytes) F(u32, expires_us) F(u32, peer_ipv4) F(u16, peer_port)
-/* An aggregator adds its `inputs` and sends the sum to the `outputs` (lists: hd_group.h). `group` names it in
- * VOID and REPORT. One input is relayed: `version` then says which model it is, 0 until PULL_STATE does. `peer`:
- * the server that this one comes from, with which the aggregator opens a session; port 0: others open theirs. */
+/* An aggregator adds its `inputs` (or: `op`) and sends the sum to the `outputs` (lists: hd_group.h). `group` names it
+ * in VOID and REPORT. A single input is relayed: `version` is then the model's, 0 until PULL_STATE names it. `peer`:
+ * the server that sends it, with which the aggregator opens a session; port 0: senders open theirs. */
 #define HD_FIELDS_GROUP(F) \
 	F(u32, job) F(u64, group) F(u16, epoch) F(u8, dtype) F(u8, order) F(u16, exponent) F(u64, bytes) \
-	F(u64, version) F(u64, origin_ns) F(blob, inputs) F(blob, outputs) F(u32, peer_ipv4) F(u16, peer_port)
-/* To the receiver of a sum: instead of one EXPECT for each of its `members` (hd_group.h). They stand at
- * `position` and after, are committed together or not at all. `weight`
- * is the sum of theirs; `peer` is the aggregator. A replica is told the same, of its own transfer (`token`). With
- * `count` the sum comes from the slots of a switch (`peer`), as RESULTs of so many values, each of which is answered
- * by RESULT without values, from `receiver` (0: the server). */
+	F(u64, version) F(u64, origin_ns) F(blob, inputs) F(blob, outputs) F(u32, peer_ipv4) F(u16, peer_port) F(u8, op)
+/* To the receiver of a sum, instead of one EXPECT for each of its `members` (hd_group.h). Their positions begin at
+ * `position`; they are committed together or not at all. `weight` is the sum of theirs; `peer` is the aggregator. A
+ * replica gets the same for its own transfer (`token`). With `count` the sum comes from the slots of a switch (`peer`),
+ * as RESULTs of that many values, each of which is answered by RESULT without values, from `receiver` (0: the
+ * server). */
 #define HD_FIELDS_MEMBERS(F) \
 	F(u32, job) F(u64, token) F(u16, epoch) F(u64, position) F(u64, bytes) F(f32, weight) F(u8, dtype) \
 	F(u64, after) F(u32, peer_ipv4) F(u16, peer_port) F(blob, members) F(u16, count) F(u8, receiver)
 /* Slots of a switch for the chunks of a group: a lease. `members` (hd_group.h) send into them, in the order of their
- * bits in `waits`; the sums go to `receivers`, where there are any, else to the members. `attempt` and `shard` are
- * those of the chunks, which have `count` values each. `lease` names it in VOID, which ends it, and in REPORT:
- * APPLIED, it is in force (`base`: with this `waits`), or FAILED. The same lease again: only `waits` is taken, a part
- * of what it was. It ends by itself `expires_us` after the end of the controller's session. */
+ * bits in `waits`; the sums go to `receivers`, if there are any, else to the members. `attempt` and `shard` are those
+ * of the chunks, which have `count` values each. `lease` names it in VOID, which ends it, and in REPORT: APPLIED, it is
+ * in force (`base`: with this `waits`), or FAILED. A repeated lease changes only `waits`, to a subset of it. It ends by
+ * itself `expires_us` after the end of the controller's session. */
 #define HD_FIELDS_SLOTS(F) \
 	F(u32, job) F(u64, lease) F(u16, epoch) F(u8, attempt) F(u8, dtype) F(u16, shard) F(u16, count) \
 	F(u16, slots) F(u64, waits) F(u32, expires_us) F(blob, members) F(blob, receivers)
-/* To a worker of an all-reduce, when all `workers` of them have asked: where each shard of its values goes, and
- * comes back from (list: hd_group.h). With `slots` it is one shard, whose chunks go into the slots of a lease, one
- * for each of the window: chunks of `count` values and of `dtype`, with `lease_attempt` and `turn` for attempt and
- * round, from `member`, the first ones with `exponent`. A round that fails is made again: `making` tells its sums
- * apart, the greatest is the newest. `first`: where chunk 0 stands in the lease's stream; chunk c
- * has slot (first + c) % slots, version (first + c) / slots % 2. `rate_bps`: of values, at most; 0: not bounded.
- * `scale`: ROSTER's as the sum was made, which all of them apply what becomes of it with. */
+/* To a worker of an all-reduce, once all `workers` of them have asked: the destination of each shard of its values,
+ * from which its sum returns (list: hd_group.h). With `slots` it is one shard, whose chunks use the slots of a lease,
+ * one for each chunk of the window: chunks of `count` values and of `dtype`, with `lease_attempt` and `turn` for
+ * attempt and round, from `member`, the first ones with `exponent`. A failed round is repeated: `sum_id` numbers the
+ * attempts, the greatest is the newest. `first`: index of chunk 0 in the lease's stream; chunk c has slot (first + c) %
+ * slots, version (first + c) / slots % 2. `rate_bps`: maximum, of values; 0: unlimited. `scale`: ROSTER's when the sum
+ * was made, with which all members apply the result. `op`: REQUEST's. `members`: ranks, not with `slots`. */
 #define HD_FIELDS_REDUCE(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u8, dtype) F(u16, exponent) \
-	F(u64, bytes) F(u16, workers) F(blob, shards) F(u16, slots) F(u16, count) F(u8, member) \
-	F(u8, lease_attempt) F(u32, turn) F(u64, first) F(u64, rate_bps) F(u64, making) F(f32, scale)
-/* The controller has a packet train sent (hd_probe.h): to its receiver first, then, with `send`, to its
- * sender. */
-#define HD_FIELDS_PROBE(F) \
-	F(u64, token) F(u8, send) F(u32, peer_ipv4) F(u16, peer_port) F(u16, packets)
-/* The receiver of a probe: `packets` came in `duration_ns` after the first that counts,
- * at so many different `moments`: few mean that the receiver was asleep, or the way is fast. */
+	F(u64, bytes) F(u16, workers) F(blob, shards) F(u16, slots) F(u16, count) F(u8, member) F(u8, lease_attempt) \
+	F(u32, turn) F(u64, first) F(u64, rate_bps) F(u64, sum_id) F(f32, scale) F(blob, members) F(u8, op)
+#define HD_FIELDS_REDUCED(F) F(u32, job) F(u16, worker) F(u32, round) F(u64, sum_id)
+/* Starts a packet train (hd_probe.h): sent to its receiver first, then, with `send`, to its sender. */
+#define HD_FIELDS_PROBE(F) F(u64, token) F(u8, send) F(u32, peer_ipv4) F(u16, peer_port) F(u16, packets)
+/* From the receiver of a probe: `packets` came in `duration_ns` after the first counted one, at this many different
+ * `moments`: few mean that the receiver was asleep, or the path is fast. */
 #define HD_FIELDS_PROBED(F) F(u64, token) F(u16, packets) F(u16, moments) F(u64, duration_ns)
-/* What passed a host's network card in the last `interval_ns`, both ways: `out` leaves the host.
- * Bytes of frames: the fabric's own, everybody else's, and of both what passed while ours flowed,
- * for `busy_ns` in all. `elastic`: the sum and number of others' fast flows (at least a quarter of
- * the fastest), each at its recent peak; `steady`: the rest. Unnumbered: the next one makes up for
- * a loss. */
+/* Traffic of a host's network card in the last `interval_ns`, both ways: `out` leaves the host. Bytes of frames: the
+ * fabric's own, all others', and both while ours flowed, for `busy_ns` in all. `elastic`: sum and number of others'
+ * fast flows (at least a quarter of the fastest), each at its recent peak; `steady`: the rest. Unnumbered: the next one
+ * makes up for a loss. */
 #define HD_FIELDS_LOAD(F) \
 	F(u64, interval_ns) F(u64, out_ours) F(u64, out_others) F(u64, out_busy_ns) F(u64, out_busy_ours) \
 	F(u64, out_busy_others) \
 	F(u64, out_steady_bps) F(u64, out_elastic_bps) F(u16, out_flows) F(u64, in_ours) F(u64, in_others) \
 	F(u64, in_busy_ns) F(u64, in_busy_ours) F(u64, in_busy_others) \
 	F(u64, in_steady_bps) F(u64, in_elastic_bps) F(u16, in_flows)
-/* What a server is to do with a job (enum hd_replica_order). `generation` counts such assignments, over all lives of
- * the controller: words of an older one have no effect. KEEP: `rate_bps` at most for states, 0: what congestion control
- * allows; `div_max`: 0 none, < 0 the job's own; `every` > 0: no log, but a state every so many commits. */
+/* A server's part in a job (enum hd_replica_order). `generation` counts these assignments, over all processes of the
+ * controller; messages of an older one have no effect. KEEP: `rate_bps`: maximum for states, 0: bounded by congestion
+ * control only; `div_max`: 0 none, < 0 the job's own; `every` > 0: no log, but a state after this many commits. */
 #define HD_FIELDS_REPLICA(F) \
 	F(u32, job) F(u64, generation) F(u16, epoch) F(u8, order) F(u32, peer_ipv4) F(u16, peer_port) \
 	F(u64, rate_bps) F(f64, div_max) F(u32, every)
-/* A state for the replica: model and momentum at `version`, `bytes` each, come as chunks under these tokens, and what
- * follows in the log as LOG. `lives`: incarnation:16 last:64 of each former life, oldest first. */
+/* A state for the replica: model and momentum at `version`, `bytes` each, follow as chunks under these tokens, and the
+ * later commits as LOG. `prior`: incarnation:16 last:64 of each earlier incarnation, oldest first. */
 #define HD_FIELDS_SEED(F) \
 	F(u32, job) F(u64, generation) F(u64, version) F(u64, model_token) F(u64, momentum_token) F(u64, bytes) \
-	F(u32, every) F(blob, lives) F(blob, spec)
-/* Commits, in their order (hd_entry.h); or (`of`: enum hd_log_of) the rounds of those in a state. */
+	F(u32, every) F(blob, prior) F(blob, spec)
+/* Commits, in their order (hd_entry.h); or (`of`: enum hd_log_of) the rounds that are in a state. */
 #define HD_FIELDS_LOG(F) F(u32, job) F(u64, generation) F(u8, of) F(blob, entries)
-/* How a replica follows (enum hd_follow_state): the replica to its server, the server to the controller. `version`:
- * the newest that the replica has whole; `behind`: entries of the log that it has not applied; the server adds the
- * bound of the distance (< 0: not known), and whether commits wait for it (`held`). `peer`: the replica. */
+/* A replica's progress (enum hd_follow_state): from the replica to its server, from the server to the controller.
+ * `version`: the newest that the replica has completely; `behind`: entries of the log that it has not applied; the
+ * server adds the bound of the distance (< 0: unknown), and whether commits wait for the replica (`held`). `peer`: the
+ * replica. */
 #define HD_FIELDS_FOLLOW(F) \
 	F(u32, job) F(u64, generation) F(u8, state) F(u64, version) F(u32, behind) F(f64, divergence) \
 	F(u8, held) F(u32, peer_ipv4) F(u16, peer_port)
-/* A worker's machine is taken away in `left_us`, as a cloud does with spot instances; from the controller: the job has
- * more workers than it should, and this one is to leave by then. */
+/* A worker's machine will be preempted in `left_us`, as with a cloud's spot instances; from the controller: the job has
+ * more workers than it should, and this one must leave by then. */
 #define HD_FIELDS_NOTICE(F) F(u32, job) F(u16, worker) F(u32, left_us)
-/* A federated job's round, to a worker that it was drawn for: train from the model `version` and push how far that led,
- * within `left_ms` (0: no limit). It is the `place`-th of `clients` drawn; `drops`: work that is not all of `epochs`
- * does not count; `mu`: of the proximal term. The same again: the first may be lost, or the answer was. */
+/* A round of a federated job, for a worker that was drawn: train from the model `version` and push the difference,
+ * within `left_ms` (0: no limit). It is the `place`-th of `clients` drawn; `drops`: work of fewer than `epochs` does
+ * not count; `mu`: of the proximal term. May be repeated, as the first or its answer may be lost. */
 #define HD_FIELDS_ROUND(F) \
 	F(u32, job) F(u32, round) F(u64, version) F(u16, place) F(u16, clients) F(u16, epochs) F(u8, drops) \
 	F(f32, mu) F(u32, left_ms)
-/* Fewer workers than `needed` are here for `round`, and none has come for `waited_ms`: to those that are `here`. `gone`
- * of those that are not did not leave: they were lost, and may come back. Said again after as long a wait. */
+/* Fewer workers than `needed` are here for `round`, and none has come for `waited_ms`: sent to those that are `here`.
+ * `gone` is the number that were lost without leaving, and may come back. Repeated after the same wait. */
 #define HD_FIELDS_LACK(F) \
 	F(u32, job) F(u32, round) F(u16, here) F(u16, needed) F(u16, gone) F(u32, waited_ms)
-/* What a worker did in such a round, before it pushes: `epochs`, the loss of its rows at the round's model, how many
- * they are (`weight`), and gamma = |grad h(w)| / |grad F(w_t)| (< 0: not computed). `gives` 0: no push will follow. */
+/* A worker's report on such a round, before it pushes: `epochs`, the loss of its samples at the round's model, their
+ * number (`weight`), and gamma = |grad h(w)| / |grad F(w_t)| (< 0: not computed). `gives` 0: no push will follow. */
 #define HD_FIELDS_WORK(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u16, epochs) F(u8, gives) F(f32, weight) F(f32, gamma) \
 	F(f64, loss)
-/* The workers that take part in the job now: `count` of them, `ranks` as a set of bits (hd_roster.h). `change` grows
- * with every difference: epoch:16 of who says it, changes:48. What depends on their number changes with it, all of it
- * or nothing: `target`, how many there should be (0: nobody says); `sync_count`, N of N-sync, and `tau_max` (0: the
- * job's); `scale` (0: the job's), a factor on updates, which the server multiplies the mean of a synchronous step
- * by. */
+/* The current members of the job: `count` workers, `ranks` as a set of bits (hd_roster.h). `change` grows with every
+ * difference: epoch:16 of the sender, changes:48. The values that depend on their number change together with it:
+ * `target`, the number of workers that there should be (0: not set); `sync_count`, N of N-sync, and `tau_max` (0: the
+ * job's); `scale` (0: the job's), a factor on updates, by which the server multiplies the mean of a synchronous
+ * step. */
 #define HD_FIELDS_ROSTER(F) \
 	F(u32, job) F(u64, change) F(u16, count) F(blob, ranks) F(u16, target) F(u32, sync_count) F(u32, tau_max) \
 	F(f32, scale)
-/* What a worker has seen since its last OBSERVE: its newest `step`, the sum of the losses of `samples` samples, how
- * long a step took, L2 norms of what it sent and of what a filter still holds (< 0: not known). */
+/* A worker's observations since its last OBSERVE: its newest `step`, the sum of the losses of `samples` samples, the
+ * time of a step, L2 norms of what it sent and of what a filter still holds back (< 0: unknown). */
 #define HD_FIELDS_OBSERVE(F) \
 	F(u32, job) F(u16, worker) F(u32, step) F(f64, loss_sum) F(u64, samples) F(u64, step_ns) F(f32, sent_norm) \
 	F(f32, held_norm)
-/* Too many workers come at once: this one is to say REGISTER, or JOIN, again in `wait_us`. */
+/* Too many workers come at once: this one must send REGISTER, or JOIN, again in `wait_us`. */
 #define HD_FIELDS_WAIT(F) F(u32, job) F(u16, worker) F(u32, wait_us)
 /* Operator's shell: `table` by name; the answer is one JSON document. */
 #define HD_FIELDS_SHOW(F) F(name, table) F(text, filter)
 #define HD_FIELDS_TABLE(F) F(name, table) F(blob, json)
-/* Steers (enum hd_verb). `object` is what kind of thing: of SET the setting; of ELASTIC "set", with words as
- * `policy=manual n=4` for the value, or "price"; of CLEAR "dataplane"; else "all", "job", "worker" or "host". `target`
- * names it (JOB or TENANT/JOB, a host), `value` is SET's value or the worker's rank. `request` comes back in DONE, with
- * NONE and what was done, or REFUSED and the field and limit that are wrong, in words; `affected` counts jobs, nodes or
- * transfers that it touched. */
-#define HD_FIELDS_COMMAND(F) \
-	F(u32, request) F(u8, verb) F(name, object) F(text, target) F(text, value)
+/* An operator's command (enum hd_verb). `object`: for SET the setting; for ELASTIC "set", with words like
+ * `policy=manual n=4` as the value, or "price"; for CLEAR "dataplane"; else "all", "job", "worker" or "host". `target`
+ * names it (JOB or TENANT/JOB, a host), `value` is SET's value or the worker's rank. `request` is returned in DONE,
+ * with NONE and what was done, or REFUSED and a text with the wrong field and its limit; `affected` counts the jobs,
+ * nodes or transfers concerned. */
+#define HD_FIELDS_COMMAND(F) F(u32, request) F(u8, verb) F(name, object) F(text, target) F(text, value)
 #define HD_FIELDS_DONE(F) F(u32, request) F(u8, reason) F(u32, affected) F(text, text)
-/* What does the node count? `mark` comes back in STATS: values as of the node's clock `at_ns` (hd_dataplane.h). */
+/* Asks a node for its counters. `mark` is returned in STATS: values as of the node's clock `at_ns` (hd_dataplane.h). */
 #define HD_FIELDS_POLL(F) F(u32, mark)
 #define HD_FIELDS_STATS(F) F(u32, mark) F(u64, at_ns) F(blob, values)
 
-/* Name, member, kind, and which roles may say it to anybody. Who takes it from whom: the receiver's routes
- * (hd_route.h). */
+/* Name, member, kind, and the roles that may send it at all. A receiver's routes (hd_route.h) choose among these. */
 #define HD_MESSAGES(M) \
 	M(HELLO, hello, 1, HD_FROM_ANY) \
 	M(WELCOME, welcome, 2, HD_FROM_ANY) \
@@ -441,7 +440,8 @@ typedef struct hd_ranges hd_ranges;
 	M(LACK, lack, 68, HD_FROM_SERVERS) \
 	M(POLL, poll, 69, HD_FROM_CONTROLLER) \
 	M(STATS, stats, 70, HD_FROM_WORKER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH | HD_FROM_MONITOR) \
-	M(WAIT, wait, 71, HD_FROM_CONTROLLER | HD_FROM_SERVERS)
+	M(WAIT, wait, 71, HD_FROM_CONTROLLER | HD_FROM_SERVERS) \
+	M(REDUCED, reduced, 72, HD_FROM_CONTROLLER)
 
 /* clang-format on */
 
@@ -470,18 +470,16 @@ struct hd_message {
 	};
 };
 
-/* Encodes the body into data. Returns its bytes, or -EMSGSIZE (beyond capacity or
- * HD_MESSAGE_BYTES_MAX), -EINVAL (unknown kind; a count or string beyond its limit; a string that
- * is not UTF-8 or has control characters, see hd_text_copy(); ranges out of order). Bytes of data
- * may be written in any case. */
+/* Encodes the body into data, and may write there in any case. Returns its bytes, -EMSGSIZE (beyond capacity or
+ * HD_MESSAGE_BYTES_MAX), -EINVAL (unknown kind; a count or string beyond its limit, see hd_text_copy(); ranges). */
 int hd_message_encode(const struct hd_message *message, uint8_t *data, size_t capacity);
 
-/* Roles that may say a kind at all (HD_FROM_*); 0 for an unknown kind. */
+/* The roles that may send a kind at all (HD_FROM_*); 0 for an unknown kind. */
 uint32_t hd_message_senders(uint8_t kind);
 
-/* Decodes a whole body. Blobs point into data. Every count is checked, names and texts are valid
- * UTF-8 without control characters, floats and enumerations may be anything (their users check);
- * bytes after the last known field are refused. Returns 0 or -EBADMSG with *message undefined. */
+/* Decodes a whole body. Blobs point into data. Every count is checked, names and texts are valid UTF-8 without control
+ * characters, floats and enumerations may be anything (their users check); bytes after the last known field are
+ * refused. Returns 0 or -EBADMSG with *message undefined. */
 int hd_message_decode(uint8_t kind, const uint8_t *data, size_t bytes, struct hd_message *message);
 
 /* "grant", "request", ...; "unknown" otherwise. */

@@ -1,43 +1,67 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers that stand in fields of REGISTER and of messages on replication. They are the wire: append only. */
+/* Numbers in fields of REGISTER and of replication messages. They are part of the wire format: append only. */
 #ifndef HD_MESSAGE_CODES_H
 #define HD_MESSAGE_CODES_H
 
-/* In REGISTER's flags: a worker's two, a server's; all other bits are refused. */
+/* In REGISTER's flags: two of a worker, one of a server; all other bits are refused. */
 enum hd_register_flag {
-	HD_REGISTER_OBSERVER = 1, /* it only pulls, and does not count among those that take part */
+	HD_REGISTER_OBSERVER = 1, /* it only pulls, and is not a member */
 	HD_REGISTER_UNSEALED = 2, /* integrity off: its job's chunks between hosts carry no MAC */
-	HD_REGISTER_KEEPS = 4 /* there are checkpoints where it restores jobs from */
+	HD_REGISTER_KEEPS = 4 /* there are checkpoints from which it restores jobs */
 };
 
-/* What REPLICA tells a server to do with a job. */
+/*
+ * Kinds of collectives. Blocks are those of the members, in the order of their ranks. In REQUEST, `root` is the rank
+ * that gives or receives alone, if there is one, else 0; `exact` the number of members without which it is an error (0:
+ * those that are there); `tag` the caller's; `room` the bytes that the worker has for its result (0: enough). All but
+ * room, with bytes, dtype and order, must be those of the round's first REQUEST. In REDUCE, `bytes` is all that the
+ * round is about (of a gather all blocks, of an all-to-all all rows of them), and `shards` has those to which the
+ * worker gives or which it receives. REDUCED goes to a member that receives nothing: those that receive have their
+ * results, so its values are not needed any more. In DROP, `deadline` is the job's newest round that has begun, from
+ * which the worker continues (0: with the next), `sum_id` the attempt of the result that others have (0: unknown),
+ * `text` the error in words.
+ */
+enum hd_collective {
+	HD_COLLECTIVE_ALLREDUCE = 0, /* all give all values, all receive the sum */
+	HD_COLLECTIVE_BARRIER = 1, /* no values: all have come */
+	HD_COLLECTIVE_BROADCAST = 2, /* the root gives, all others receive */
+	HD_COLLECTIVE_REDUCE = 3, /* all give, the root receives the sum */
+	HD_COLLECTIVE_ALLGATHER = 4, /* each gives its block, all receive all blocks */
+	HD_COLLECTIVE_REDUCE_SCATTER = 5, /* all give, each receives its block of the sum */
+	HD_COLLECTIVE_GATHER = 6, /* each gives its block, the root receives all blocks */
+	HD_COLLECTIVE_SCATTER = 7, /* the root gives all blocks, each receives its own */
+	HD_COLLECTIVE_ALLTOALL = 8, /* each gives a block to each, and receives one of each */
+	HD_COLLECTIVE_COUNT
+};
+
+/* A server's part in a job (REPLICA). */
 enum hd_replica_order {
-	HD_REPLICA_ALONE = 0, /* it has no replica (any more): durable means in a checkpoint */
-	HD_REPLICA_KEEP = 1, /* `peer` keeps a copy from now on: seed it and tell it the log */
+	HD_REPLICA_ALONE = 0, /* no replica (any more): durable means in a checkpoint */
+	HD_REPLICA_KEEP = 1, /* `peer` is its replica from now on: send a state and the log */
 	HD_REPLICA_SERVE = 2, /* be the job's server, with the copy that you hold */
-	HD_REPLICA_RETIRE = 3, /* another node is the job's server, or keeps its copy: forget it */
+	HD_REPLICA_RETIRE = 3, /* another node is the job's server or replica: forget the job */
 	HD_REPLICA_END
-		= 4, /* nobody is in the job: write its last checkpoint, forget it, say LEAVE */
-	HD_REPLICA_EVICT = 5, /* the same, whoever is in it */
+		= 4, /* the job has no workers: write its last checkpoint, forget it, send LEAVE */
+	HD_REPLICA_EVICT = 5, /* the same, even if it has workers */
 	HD_REPLICA_ORDER_COUNT
 };
 
-/* How a replica follows. */
+/* The state of a replica. */
 enum hd_follow_state {
 	HD_FOLLOW_NONE = 0, /* it has no copy */
-	HD_FOLLOW_SEEDING = 1, /* its first state is on the way */
+	HD_FOLLOW_SEEDING = 1, /* its first state is in transfer */
 	HD_FOLLOW_CAUGHT_UP = 2, /* it has a state and applies the log */
-	HD_FOLLOW_HOLE = 3, /* as before, but an update will not come: it needs a newer state */
-	HD_FOLLOW_FENCED = 4, /* it is the job's server itself: the sender is not any more */
+	HD_FOLLOW_HOLE = 3, /* likewise, but an update will not come: it needs a newer state */
+	HD_FOLLOW_FENCED = 4, /* it is the job's server itself: the sender no longer is */
 	HD_FOLLOW_STATE_COUNT
 };
 
-/* What is in a LOG. */
+/* The contents of a LOG. */
 enum hd_log_of {
 	HD_LOG_COMMITS = 0,
-	HD_LOG_ROUNDS = 1, /* that are in the state which the SEED before it announced */
+	HD_LOG_ROUNDS = 1, /* those in the state that the last SEED announced */
 	HD_LOG_ROUNDS_END
-		= 2, /* as before, and the last of them: the state's chunks may be there sooner */
+		= 2, /* the same, and the last of them: the state's chunks may arrive earlier */
 	HD_LOG_COUNT
 };
 

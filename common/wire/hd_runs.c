@@ -21,8 +21,8 @@ int hd_runs_check(const struct hd_run *runs, size_t run_count, uint64_t values, 
 	return run_count > 0 ? 0 : -EINVAL;
 }
 
-/* Where the next piece of a run goes: how many of `count` values fit behind `used` bytes of a chunk; what cannot
- * hold one is skipped. */
+/* Places the next piece of a run: returns how many of `count` values fit after `used` bytes of a chunk; skips a rest
+ * that cannot hold one. */
 static uint64_t place(uint64_t *at, uint64_t count, uint32_t chunk_bytes) {
 	uint64_t room = chunk_bytes - *at % chunk_bytes, fit;
 
@@ -95,7 +95,7 @@ void hd_runs_begin(
 	*cursor = (struct hd_runs_cursor){.at = chunk, .left = bytes, .values = values};
 }
 
-/* What is too short for a run is zero. */
+/* Bytes too few for a run must be zero. */
 static int padding(const struct hd_runs_cursor *cursor) {
 	for (size_t i = 0; i < cursor->left; i++)
 		if (cursor->at[i] != 0)

@@ -5,8 +5,8 @@
  *      | chunk 0                               | chunk 1                                 |
  *      | first:40 count:24 | values ... | run.. 0 | first:40 count:24 | values ...          |
  *
- * Every chunk begins with a run and no run crosses into the next one: it is cut. So each chunk can be read, and
- * added to others of the same indices, without the one before.
+ * Every chunk begins with a run; a run that would cross into the next chunk is cut. So each chunk can be read, and
+ * added to others of the same indices, without the previous one.
  */
 #ifndef HD_RUNS_H
 #define HD_RUNS_H
@@ -23,16 +23,16 @@ struct hd_run {
 	uint64_t first, count;
 };
 
-/* 0, or -EINVAL: no run, an empty one, not ascending and disjoint, or beyond `values`. *sum: their values. */
+/* 0, or -EINVAL: no run, an empty one, not ascending and disjoint, or beyond `values`. *sum: their number of values. */
 int hd_runs_check(const struct hd_run *runs, size_t run_count, uint64_t values, uint64_t *sum);
 /* Bytes of the encoded update; chunk_bytes >= HD_RUN_BYTES_MIN, a multiple of 4. */
 uint64_t hd_runs_bytes(const struct hd_run *runs, size_t run_count, uint32_t chunk_bytes);
-/* The most that the union of several updates, `bytes` of them together, takes whatever its runs and its chunks are (of
- * 256 bytes or more, or one alone): each chunk may cut a run, and end with zeros. */
+/* The maximum size of the union of several updates of `bytes` in all, for any runs and chunks (of 256 bytes or more, or
+ * a single one): each chunk may cut a run, and end with zeros. */
 static inline uint64_t hd_runs_merged_bytes(uint64_t bytes) {
 	return (bytes + bytes / 15 + 63) / 64 * 64;
 }
-/* Writes it: so many bytes. x holds the runs' values one after the other; each is multiplied by a. */
+/* Writes that many bytes. x holds the runs' values one after the other; each is multiplied by a. */
 void hd_runs_encode(
 	const struct hd_run *runs,
 	size_t run_count,
@@ -42,11 +42,11 @@ void hd_runs_encode(
 	uint8_t *out
 );
 
-/* Reading one chunk. Total: any bytes are runs within the model, or an error. */
+/* Reads one chunk. Any bytes are accepted: the result is runs within the model, or an error. */
 struct hd_runs_cursor {
 	const uint8_t *at;
 	size_t left; /* bytes */
-	uint64_t next, values; /* the least index that may come; the model's values */
+	uint64_t next, values; /* the least valid index; the model's values */
 };
 
 void hd_runs_begin(
@@ -55,7 +55,7 @@ void hd_runs_begin(
 	size_t bytes,
 	uint64_t values
 );
-/* 1: *run, and *x its values (fp32, as aligned as the chunk is); 0: the end; -EBADMSG. */
+/* 1: *run, and *x its values (fp32, aligned like the chunk); 0: the end; -EBADMSG. */
 int hd_runs_next(struct hd_runs_cursor *cursor, struct hd_run *run, const float **x);
 
 #endif

@@ -8,8 +8,8 @@
 #include <assert.h>
 #include <errno.h>
 
-/* The wire's layout, as data: never overlaid on packets that the code reads, but the offsets below
- * and in the header's figure are held to it at compile time. */
+/* The wire's layout as structs. They are never overlaid on packets; the offsets below and those in the header's figure
+ * are checked against them at compile time. */
 struct wire_chunk {
 	uint8_t magic[2], version_type, flags, job[4];
 	uint8_t epoch[2], worker[2], round[4];
@@ -38,7 +38,7 @@ static_assert(AT_CONTROL(session) == 4 && AT_CONTROL(sequence) == 8, "control la
 static_assert(AT_CONTROL(message) == 16 && AT_CONTROL(ack) == 20, "");
 static_assert(AT_CONTROL(ack_mask) == 24 && AT_CONTROL(kind) == 28, "");
 static_assert(AT_CONTROL(key) == 29 && AT_CONTROL(reserved) == 31, "");
-/* What the switch program in P4 reads as plain numbers. */
+/* The plain numbers that the P4 switch program uses. */
 static_assert(HD_SWITCH_UDP_PORT == HD_PORT && HD_SWITCH_MAGIC == HD_MAGIC, "");
 static_assert(HD_SWITCH_WIRE_VERSION == HD_WIRE_VERSION, "");
 static_assert(HD_SWITCH_TYPE_CHUNK == HD_PACKET_CHUNK, "");
@@ -113,7 +113,7 @@ void hd_result_encode(const struct hd_chunk_header *header, uint8_t *data) {
 	encode(header, HD_PACKET_RESULT, data);
 }
 
-/* Of one type, with whole values behind the header of `head` bytes. */
+/* Whether it has this type, with whole values after the header of `head` bytes. */
 static bool is_whole(const uint8_t *data, size_t bytes, enum hd_packet_type type, size_t head) {
 	uint8_t version;
 	size_t value_bytes;
@@ -221,7 +221,7 @@ void hd_control_encode(const struct hd_control_header *header, uint8_t *data) {
 	data[AT_CONTROL(reserved)] = 0;
 }
 
-/* REFUSE alone keeps its layout in every version: it is how a version mismatch is told in words. */
+/* Only REFUSE keeps its layout in every version, as it reports a version mismatch. */
 static bool control_type(const uint8_t *data, size_t bytes, uint8_t *type) {
 	uint8_t version;
 	int result = hd_packet_classify(data, bytes, &version);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets. Two families share their first 8 bytes; every integer of a header is big-endian, payload
- * values are little-endian IEEE 754 (fixed-point lanes: big-endian int32).
+ * Packets. Two families share their first 8 bytes; every integer of a header is big-endian, payload values are
+ * little-endian IEEE 754 (fixed-point lanes: big-endian int32).
  *
  *  data chunk (56 bytes, then count values)     control packet (32 bytes, body, 16-byte tag)
  *   0  magic:16  version:4 type:4  flags:8       0  magic:16  version:4 type:4  flags:8
@@ -16,7 +16,7 @@
  *  40  count:16 next:16 total:32
  *  48  token:64       of the grant or credit
  *
- * Decoders are total: any bytes in, a value or a negative errno out, no read past `bytes`.
+ * Decoders accept any bytes: they return a value or a negative errno, and never read past `bytes`.
  */
 #ifndef HD_WIRE_H
 #define HD_WIRE_H
@@ -35,13 +35,12 @@
 
 enum hd_packet_type {
 	HD_PACKET_CHUNK = 1, /* worker -> server/aggregator, server -> worker */
-	HD_PACKET_RESULT = 2, /* switch on the path -> worker; what a receiver answers -> switch */
+	HD_PACKET_RESULT = 2, /* switch on the path -> worker; a receiver's answer -> switch */
 	HD_PACKET_CONTROL = 3, /* inside a session, authenticated with its key */
 	HD_PACKET_HELLO
-		= 4, /* how sessions begin and end: authenticated with the node key, or hints */
+		= 4, /* begin and end of sessions: authenticated with the node key, or hints */
 	HD_PACKET_PROBE = 5, /* of a packet train: worker or server -> worker or server */
-	HD_PACKET_SEALED
-		= 6 /* a chunk with a MAC, of a token that says so; slot is the id of the node key */
+	HD_PACKET_SEALED = 6 /* a chunk with a MAC, as its token says; slot is the node key's id */
 };
 
 enum hd_chunk_flag {
@@ -52,15 +51,14 @@ enum hd_chunk_flag {
 	HD_CHUNK_SCALED = 1 << 4, /* reserved: fixed point */
 	HD_CHUNK_PARTIAL = 1 << 5, /* reserved: not every member is in the sum */
 	HD_CHUNK_ASK = 1 << 6, /* the sender asks for an acknowledgement now */
-	/* Sent while the granted pacing, or data that had yet to come, was the limit, not what the path or the
-	 * peer can take. */
+	/* Sent while the granted pacing, or data that had yet to come, was the limit, not the path or the peer. */
 	HD_CHUNK_PACED = 1 << 7
 };
 
 enum hd_control_flag {
 	HD_CONTROL_MORE = 1 << 0, /* the message continues in the next fragment */
-	/* Sent by the side that answered HELLO. Both directions share one key: this bit, checked by the
-	 * receiver, is why a packet cannot be reflected to where it came from. */
+	/* Sent by the side that answered HELLO. Both directions share one key; the receiver checks this bit, so that a
+	 * packet cannot be reflected to its sender. */
 	HD_CONTROL_ANSWERER = 1 << 1
 };
 
@@ -77,12 +75,12 @@ struct hd_chunk_header {
 	uint16_t slot; /* of a switch; of a sealed chunk: the id of the node key */
 	uint32_t chunk;
 	uint32_t packet; /* in a switch's slot: hd_slots_packet() */
-	hd_version version; /* of a switch's result: the members in it, a bit each */
+	hd_version version; /* of a switch's result: its members, a bit each */
 	uint16_t count; /* values in this packet */
-	int16_t next; /* of fixed point in a switch's slot: the exponent proposed for the slot's next chunk */
+	int16_t next; /* fixed point in a switch's slot: exponent proposed for its next chunk */
 	uint32_t
-		total; /* bytes of the transfer, where its receiver was not told: on a credit; in the last chunk
-			 * of a merged sum; else 0 */
+		total; /* bytes of the transfer if its receiver does not know them: on a credit; in the last chunk of a
+			  merged sum; else 0 */
 	uint64_t token;
 };
 
@@ -102,23 +100,23 @@ struct hd_control_header {
 struct hd_probe_header {
 	uint16_t index, count; /* index < count */
 	uint64_t token;
-	uint16_t key; /* id of the node key that its MAC rests on */
+	uint16_t key; /* id of the node key of its MAC */
 };
 
-/* Looks at the first bytes only. Returns the type, -EBADMSG (not ours: magic, length) or
- * -EPROTONOSUPPORT (ours, of another version: *version is set then too). */
+/* Examines the first bytes only. Returns the type, -EBADMSG (not ours: magic, length) or -EPROTONOSUPPORT (ours, of
+ * another version: *version is set then too). */
 int hd_packet_classify(const uint8_t *data, size_t bytes, uint8_t *version);
 
 static inline bool hd_token_is_sealed(uint64_t token) {
 	return (token & HD_TOKEN_SEALED) != 0;
 }
 
-/* Writes HD_CHUNK_HEADER_BYTES. Of a sealed token the type is SEALED, and HD_SEAL_BYTES of MAC are to follow. */
+/* Writes HD_CHUNK_HEADER_BYTES. For a sealed token the type is SEALED, and HD_SEAL_BYTES of MAC must follow. */
 void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data);
 
-/* Returns 0 with *header set and *payload pointing at header->count values, or -EBADMSG: short,
- * wrong type, unknown dtype, the payload's length is not that of `count` >= 1 values, or it is sealed and
- * its token says that it is not, or the other way. Does not verify the MAC: that is hd_seal_check(). */
+/* Returns 0 with *header set and *payload pointing at header->count values, or -EBADMSG: short, wrong type, unknown
+ * dtype, a payload length other than that of `count` >= 1 values, or type and token disagree about the seal. Does not
+ * verify the MAC: that is hd_seal_check(). */
 int hd_chunk_decode(
 	const uint8_t *data,
 	size_t bytes,
@@ -127,7 +125,7 @@ int hd_chunk_decode(
 	size_t *payload_bytes
 );
 
-/* The same of a RESULT, whose count may be 0 (an answer). */
+/* The same for a RESULT, whose count may be 0 (an answer). */
 int hd_result_decode(
 	const uint8_t *data,
 	size_t bytes,
@@ -135,7 +133,7 @@ int hd_result_decode(
 	const uint8_t **payload,
 	size_t *payload_bytes
 );
-/* Writes HD_CHUNK_HEADER_BYTES: a RESULT without values, if the header's count is 0. */
+/* Writes HD_CHUNK_HEADER_BYTES: a RESULT, without values if the header's count is 0. */
 void hd_result_encode(const struct hd_chunk_header *header, uint8_t *data);
 
 /* Writes HD_PROBE_HEADER_BYTES. */
@@ -146,9 +144,9 @@ int hd_probe_decode(const uint8_t *data, size_t bytes, struct hd_probe_header *h
 /* Writes HD_CONTROL_HEADER_BYTES. */
 void hd_control_encode(const struct hd_control_header *header, uint8_t *data);
 
-/* Returns 0 with *header set and *body, *body_bytes the bytes between header and tag; or -EBADMSG.
- * Does not verify the tag: that is hd_auth_verify(). A REFUSE of another version is taken too: its
- * layout is the same in every version, for it is how a mismatch is told in words. */
+/* Returns 0 with *header set and *body, *body_bytes the bytes between header and tag; or -EBADMSG. Does not verify the
+ * tag: that is hd_auth_verify(). Also accepts a REFUSE of another version, whose layout is the same in every version,
+ * as it reports a version mismatch. */
 int hd_control_decode(
 	const uint8_t *data,
 	size_t bytes,

@@ -1,19 +1,61 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to controller/: the life of all-reduces. */
+/* Private to controller/: all-reduces from request to end. */
 #ifndef CTL_ALLREDUCE_H
 #define CTL_ALLREDUCE_H
 
 #include "ctl_core.h"
 
-/* --- ctl_reduce_say.c --- */
-/* What a round is told with; it cannot fail any more when this is there. */
-struct ctl_reduce_words {
-	struct hd_group_shard *tokens; /* of each worker's shards in turn */
+/* --- ctl_reduce_send.c --- */
+/* The buffers for a round's messages; when they are there, the round cannot fail to begin. */
+struct ctl_reduce_buffers {
+	struct hd_group_shard *tokens; /* the shards of each worker in turn */
 	uint8_t *blob[2]; /* HD_MESSAGE_BYTES_MAX each */
 };
 
+/* --- ctl_reduce_tell.c --- */
+/* The event's kind and reason, and what the round is. */
+void ctl_reduce_event(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	const struct ctl_reduce *r,
+	const struct hd_event *event,
+	struct hd_sink *sink
+);
+/* Drops the requests of all members, and forgets the round. */
+void ctl_reduce_drop_all(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_reduce *r,
+	enum hd_reason reason,
+	struct hd_sink *sink
+);
+/* The round cannot be (r->wrong): those that have asked are told, and are OUT. */
+void ctl_reduce_tell_wrong(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_reduce *r,
+	struct hd_sink *sink
+);
+/* The message's token and reason. */
+void ctl_reduce_send_void(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	struct ctl_node *node,
+	const struct hd_msg_void_ *message,
+	struct hd_sink *sink
+);
+
+/* This member's values are not needed any more. */
+void ctl_reduce_send_reduced(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	const struct ctl_reduce *r,
+	uint16_t worker,
+	struct hd_sink *sink
+);
+
 /* --- ctl_reduce.c --- */
-/* Slots that one round leaves in the middle are no others' either: all rounds of the lease go with it. */
+/* The slots that a failed round used cannot be used by others either: all rounds of the lease fail with it. */
 void ctl_reduce_fail(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -21,7 +63,7 @@ void ctl_reduce_fail(
 	enum hd_reason reason,
 	struct hd_sink *sink
 );
-/* This worker has ended the round without its sum: nobody waits for it there. */
+/* This worker has ended the round without its sum: the others do not wait for it. */
 void ctl_reduce_drop_out(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -35,7 +77,7 @@ void ctl_reduce_settle(
 	struct ctl_reduce *r,
 	struct hd_sink *sink
 );
-/* It has its sum: the others can not get theirs without it any more. */
+/* This worker has its sum: without its values the others cannot get theirs any more. */
 void ctl_reduce_has_sum(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -43,23 +85,27 @@ void ctl_reduce_has_sum(
 	uint16_t worker,
 	struct hd_sink *sink
 );
-/* Whether everybody has asked, and there is somebody to add: a late aggregator is waited for. */
+/* Begins the round when all workers have asked and there is an aggregator; a late aggregator is waited for. */
 void ctl_reduce_consider(
 	struct hd_controller *c,
 	struct ctl_job *job,
 	struct ctl_reduce *r,
 	struct hd_sink *sink
 );
-/* After a worker was attached, and after a node went down. */
+/* After a worker was attached, and after a node was lost. */
 void ctl_reduce_joined(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
-/* The slots that these rounds go through are gone: they are void, and the lease ends. */
+/* The slots of these rounds are lost: the rounds are void, and the lease ends. */
 void ctl_reduce_lease_lost(
 	struct hd_controller *c,
 	struct ctl_lease *lease,
 	enum hd_reason reason,
 	struct hd_sink *sink
 );
-/* A worker registers: what it has the sum of is over for the others, too. Before it is answered. */
+/* Checks rounds that wait for a time or for an aggregator. */
+void ctl_reduce_check(struct hd_controller *c, struct hd_sink *sink);
+
+/* --- ctl_reduce_nodes.c --- */
+/* A worker registers, before it is answered: a round of which it has the sum is over for the others, too. */
 void ctl_reduce_attach(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -77,28 +123,26 @@ void ctl_reduce_aggregator_down(
 	const struct ctl_node *aggregator,
 	struct hd_sink *sink
 );
-/* Rounds that waited for a time or for an aggregator. */
-void ctl_reduce_check(struct hd_controller *c, struct hd_sink *sink);
 
-/* --- ctl_reduce_say.c --- */
-/* For those that have asked. NONE, REFUSED (too many workers), NO_MEMORY. */
+/* --- ctl_reduce_send.c --- */
+/* For the workers that have asked. NONE, REFUSED (too many workers), NO_MEMORY. */
 enum hd_reason ctl_reduce_prepare(
 	struct hd_controller *c,
 	const struct ctl_job *job,
 	const struct ctl_reduce *r,
-	struct ctl_reduce_words *words
+	struct ctl_reduce_buffers *buffers
 );
-/* Tells those that are TOLD and the aggregators; frees the words. */
-void ctl_reduce_say(
+/* Sends REDUCE to the workers that are STARTED, and GROUP to the aggregators; frees the buffers. */
+void ctl_reduce_send(
 	struct hd_controller *c,
 	const struct ctl_job *job,
 	struct ctl_reduce *r,
-	struct ctl_reduce_words *words,
+	struct ctl_reduce_buffers *buffers,
 	struct hd_sink *sink
 );
 
 /* --- ctl_reduce_switch.c --- */
-/* A switch's word on a lease. */
+/* A switch's report about a lease. */
 void ctl_lease_report(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -131,7 +175,7 @@ void ctl_reduce_report(
 	const struct hd_msg_report *report,
 	struct hd_sink *sink
 );
-/* An aggregator's word on a group. True when it was one of these. */
+/* An aggregator's report about a group. True when the group belongs to an all-reduce. */
 bool ctl_reduce_group_report(
 	struct hd_controller *c,
 	struct ctl_node *aggregator,

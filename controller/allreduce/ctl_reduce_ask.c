@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What workers and aggregators say of all-reduces: requests, cancels, reports. */
+/* Messages of workers and aggregators about all-reduces: requests, cancels, reports. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_estimate.h"
@@ -11,25 +11,51 @@
 
 #include <assert.h>
 
-/* NONE, or why this never begins. */
+/* A member that receives nothing was cut off, or its controller's session was; its values may all have arrived. */
+static bool has_given(const struct ctl_reduce *r, uint16_t worker) {
+	return r->begun && !r->receives[worker]
+		&& (r->part[worker] == CTL_PART_GONE || r->part[worker] == CTL_PART_GIVEN);
+}
+
+/* NONE, or why this round can never begin. */
 static enum hd_reason
 wrong(const struct hd_controller *c, const struct ctl_job *job, const struct hd_msg_request *m) {
 	const struct ctl_reduce *r = ctl_reduce_find(job, m->round);
 
-	if (m->round == 0 || m->attempt == 0 || m->order > HD_GROUP_RANKED
+	if (m->round == 0 || m->attempt == 0 || !ctl_call_is_valid(m)
 	    || !ctl_round_is_possible(c, job, m->round - 1))
 		return HD_REASON_REFUSED;
-	if (!hd_dtype_is_model(m->dtype) || m->bytes == 0 || m->bytes > HD_MODEL_BYTES_MAX
-	    || m->bytes % hd_dtype_bytes(m->dtype) != 0)
-		return HD_REASON_REFUSED;
-	if (r && (r->bytes != m->bytes || r->dtype != m->dtype || r->order != m->order))
-		return HD_REASON_REFUSED;
-	/* Everybody else has it: its values are gone. */
+	/* All others have the sum: their values are gone. */
 	if (!r && m->round <= job->reduce_round)
 		return HD_REASON_LATE;
-	if (r && r->begun && r->part[m->worker] != CTL_PART_TOLD)
+	if (r && r->begun && r->part[m->worker] != CTL_PART_STARTED && !has_given(r, m->worker))
 		return HD_REASON_LATE;
 	return HD_REASON_NONE;
+}
+
+static void
+refuse(struct hd_controller *c,
+       struct ctl_node *node,
+       const struct hd_msg_request *m,
+       enum hd_reason reason,
+       struct hd_sink *sink) {
+	const struct ctl_denial denial = {
+		.reason = reason,
+		.sum_id = reason == HD_REASON_LATE ? ctl_reduce_sum_id(node->job, m->round) : 0,
+	};
+
+	ctl_refuse_request(c, node, m, &denial, sink);
+}
+
+/* Takes the fields of a request that may differ from the others', and compares the rest. */
+static void note(struct ctl_reduce *r, const struct hd_msg_request *m) {
+	r->attempt[m->worker] = m->attempt;
+	r->peak[m->worker] = m->peak;
+	if (!r->wrong)
+		(void)ctl_call_differs(r, m);
+	r->room[m->worker] = m->room;
+	r->stood_still = r->stood_still || m->avoid == HD_GROUP_AVOID_STILL;
+	r->avoid = r->avoid || (m->avoid != HD_GROUP_AVOID_NOT && m->avoid != HD_GROUP_AVOID_STILL);
 }
 
 void ctl_reduce_request(
@@ -44,7 +70,7 @@ void ctl_reduce_request(
 
 	assert(node->role == HD_ROLE_WORKER && job);
 	node->reduce_from = m->have > m->round ? m->round : (uint32_t)m->have;
-	/* Rounds that it has ended, of which we may not have heard. */
+	/* Rounds that the worker has ended, of which its report may have been lost. */
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
 		next = TAILQ_NEXT(r, entry);
 		if (r->round < node->reduce_from && !r->begun && r->part[m->worker] != CTL_PART_OUT)
@@ -60,31 +86,34 @@ void ctl_reduce_request(
 	}
 	if (reason) {
 		c->counters.requests_refused++;
-		ctl_drop_request(c, node, m, reason, sink);
+		refuse(c, node, m, reason, sink);
 		if (reason == HD_REASON_LATE) {
 			node->reduce_from += node->reduce_from == m->round;
 			ctl_reduce_drop_out(c, job, m->round, m->worker, sink);
 		}
 		return;
 	}
-	/* Another life of it begins to count anew. */
+	/* A new process of the worker counts its attempts from the start. */
 	if (m->attempt <= r->attempt[m->worker] && !ctl_reduce_is_idle(r, m->worker)) {
 		c->counters.requests_repeated++;
 		return;
 	}
 	c->counters.requests++;
-	/* Who asks again has given up what was under way, and with it the others have. */
-	if (r->part[m->worker] == CTL_PART_TOLD)
+	/* A worker that asks again has given up the round in progress, and so it fails for the others. */
+	if (r->part[m->worker] == CTL_PART_STARTED)
 		ctl_reduce_fail(c, job, r, HD_REASON_VOID, sink);
 	r = ctl_reduce_find(job, m->round);
 	if (!r) {
-		ctl_drop_request(c, node, m, HD_REASON_LATE, sink);
+		refuse(c, node, m, HD_REASON_LATE, sink);
 		return;
 	}
-	r->attempt[m->worker] = m->attempt;
-	r->peak[m->worker] = m->peak;
-	r->stood_still = r->stood_still || m->avoid == HD_GROUP_AVOID_STILL;
-	r->avoid = r->avoid || (m->avoid != HD_GROUP_AVOID_NOT && m->avoid != HD_GROUP_AVOID_STILL);
+	if (has_given(r, m->worker)) {
+		r->attempt[m->worker] = m->attempt;
+		ctl_reduce_part(r, m->worker, CTL_PART_GIVEN);
+		ctl_reduce_settle(c, job, r, sink);
+		return;
+	}
+	note(r, m);
 	ctl_reduce_part(r, m->worker, CTL_PART_ASKED);
 	ctl_reduce_consider(c, job, r, sink);
 }
@@ -100,7 +129,7 @@ void ctl_reduce_cancel(
 	if (!r || m->worker != node->worker || r->part[m->worker] == CTL_PART_NONE)
 		return;
 	c->counters.cancels++;
-	if (r->part[m->worker] == CTL_PART_TOLD) {
+	if (r->part[m->worker] == CTL_PART_STARTED) {
 		ctl_reduce_fail(c, node->job, r, HD_REASON_CANCELLED, sink);
 		r = ctl_reduce_find(node->job, m->round);
 	}
@@ -126,12 +155,12 @@ void ctl_reduce_report(
 		c->counters.reports++;
 		return;
 	}
-	/* GONE: it is back. VOID: that word crossed this one. NONE: an earlier controller began it. */
+	/* GONE: it is back. VOID: the two messages crossed. NONE: an earlier controller began it. */
 	if (r && m->worker == node->worker) {
 		enum ctl_part part = r->part[m->worker];
 
 		known = m->attempt == r->attempt[m->worker] ?
-			part == CTL_PART_TOLD || part == CTL_PART_GONE
+			part == CTL_PART_STARTED || part == CTL_PART_GONE
 				|| ctl_reduce_is_idle(r, m->worker) :
 			has && !r->begun && ctl_reduce_is_idle(r, m->worker);
 	}
@@ -141,7 +170,7 @@ void ctl_reduce_report(
 	}
 	c->counters.reports++;
 	if (has) {
-		if (r->lease && r->part[m->worker] == CTL_PART_TOLD)
+		if (r->lease && r->part[m->worker] == CTL_PART_STARTED)
 			ctl_lease_passed(c, node->job, r, m->duration_ns);
 		ctl_reduce_has_sum(c, node->job, r, m->worker, sink);
 		ctl_samples_take(c, sink);
@@ -182,11 +211,12 @@ bool ctl_reduce_group_report(
 		ctl_reduce_came(c, aggregator, m);
 	if (!r)
 		return false;
-	/* That a sum was delivered its receivers say. */
+	/* The receivers report that a sum was delivered. */
 	if (m->outcome != HD_OUTCOME_FAILED)
 		return true;
-	/* It would refuse the next attempt as well. */
-	if (m->reason == HD_REASON_NO_MEMORY)
+	/* It would refuse the next attempt as well: its memory is full, or it ends with its worker. */
+	if (m->reason == HD_REASON_NO_MEMORY
+	    || (m->reason == HD_REASON_CLOSED && aggregator->host_job != 0))
 		ctl_group_refused(c, aggregator, job, m->reason);
 	ctl_reduce_fail(c, job, r, m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE, sink);
 	return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a switch says of a lease of slots, or that it is gone: the rounds that go through them. */
+/* A switch's reports about a lease of slots, or its loss: the rounds that use them. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_slots.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an operator may change while the fabric runs. Each command is checked whole before anything of
- * it happens; a wrong one says which field and which limit. No command breaks what the parts agree on:
- * nothing that was granted is taken back (but for evict, which ends a node's session), tau only ever
- * gets stricter than the job's, and who is paused or drained keeps its place and its requests.
+ * Operators' commands. Each command is checked completely before it changes anything; an error names the field and its
+ * limits. No command breaks an agreement between nodes: grants are not withdrawn (except by evict, which ends a node's
+ * session), tau only gets stricter than the job's, and a paused or drained worker keeps its session and its requests.
  */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
@@ -26,7 +25,7 @@ struct order {
 	struct hd_msg_done *done;
 };
 
-/* Refuses, in words. */
+/* Refuses with a text. */
 __attribute__((format(printf, 2, 3))) static void wrong(struct order *o, const char *format, ...) {
 	va_list args;
 
@@ -36,7 +35,7 @@ __attribute__((format(printf, 2, 3))) static void wrong(struct order *o, const c
 	va_end(args);
 }
 
-__attribute__((format(printf, 2, 3))) static void say(struct order *o, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void answer(struct order *o, const char *format, ...) {
 	va_list args;
 
 	va_start(args, format);
@@ -44,7 +43,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct order *o, const cha
 	va_end(args);
 }
 
-/* JOB, or TENANT/JOB where two tenants have one of that name. NULL: refused. */
+/* JOB, or TENANT/JOB when two tenants have a job of that name. NULL: refused. */
 static struct ctl_job *find_job(struct order *o) {
 	const char *slash = strchr(o->m->target, '/');
 	struct ctl_job *found = NULL;
@@ -59,8 +58,7 @@ static struct ctl_job *find_job(struct order *o) {
 		if (!whole && strcmp(job->name, o->m->target) != 0)
 			continue;
 		if (found && !whole) {
-			wrong(o, "job: '%s': several tenants have one: say TENANT/JOB", o->m->target
-			);
+			wrong(o, "job: '%s': of several tenants: write TENANT/JOB", o->m->target);
 			return NULL;
 		}
 		found = job;
@@ -118,7 +116,7 @@ static void set_level(struct order *o) {
 	else {
 		hd_text_copy(o->c->kept.log_level, sizeof o->c->kept.log_level, o->m->value);
 		ctl_kept_changed(o->c);
-		say(o, "log-level is %s", o->m->value);
+		answer(o, "log-level is %s", o->m->value);
 	}
 }
 
@@ -136,7 +134,7 @@ static void set_number(struct order *o, const struct ctl_setting *s) {
 	}
 	if (!take_number(o, s, &value))
 		return;
-	/* Applied updates keep the bound that the job was given: no more than that can be promised. */
+	/* Applied updates keep the bound of the job's description: a larger one cannot be promised. */
 	if (job && s->to_tau_max && value > job->tau_max) {
 		wrong(o,
 		      "tau: '%s' (a whole number from 1 to the job's tau_max, %u)",
@@ -150,7 +148,7 @@ static void set_number(struct order *o, const struct ctl_setting *s) {
 	else
 		ctl_kept_setting(o->c, s, value);
 	o->done->affected = 1;
-	say(o, "%s%s%s is %s", s->name, job ? " of " : "", job ? job->name : "", o->m->value);
+	answer(o, "%s%s%s is %s", s->name, job ? " of " : "", job ? job->name : "", o->m->value);
 	if (o->c->pending_count)
 		ctl_plan_soon(o->c);
 }
@@ -180,12 +178,12 @@ static void pause_job(struct order *o, bool pause) {
 	o->done->affected = job->paused != pause;
 	job->paused = pause;
 	ctl_kept_changed(o->c);
-	say(o,
-	    "job %s %s: %u wait, %u run",
-	    job->name,
-	    pause ? "is paused" : "goes on",
-	    job->pending,
-	    job->open);
+	answer(o,
+	       "job %s %s: %u wait, %u run",
+	       job->name,
+	       pause ? "is paused" : "goes on",
+	       job->pending,
+	       job->open);
 }
 
 /* Resuming all also resumes the jobs that were paused one by one. */
@@ -199,11 +197,11 @@ static void pause_all(struct order *o, bool pause) {
 	}
 	c->paused = pause;
 	ctl_kept_changed(c);
-	say(o,
-	    "%s: %u wait, %u run",
-	    pause ? "nothing is granted any more" : "grants go on",
-	    c->pending_count,
-	    c->open_count);
+	answer(o,
+	       "%s: %u wait, %u run",
+	       pause ? "nothing is granted any more" : "grants go on",
+	       c->pending_count,
+	       c->open_count);
 }
 
 static void do_pause(struct order *o) {
@@ -246,7 +244,7 @@ static void drain(struct order *o) {
 	struct hd_controller *c = o->c;
 
 	if (!host_known(c, o->m->target)) {
-		wrong(o, "host: '%s': nobody is registered there (show nodes)", o->m->target);
+		wrong(o, "host: '%s': no node is registered there (show nodes)", o->m->target);
 		return;
 	}
 	if (!ctl_host_drained(c, o->m->target)) {
@@ -258,7 +256,7 @@ static void drain(struct order *o) {
 	}
 	ctl_kept_changed(c);
 	mark_nodes(o, true);
-	say(o, "host %s takes no new grants: %u nodes", o->m->target, o->done->affected);
+	answer(o, "host %s takes no new grants: %u nodes", o->m->target, o->done->affected);
 }
 
 static void undrain(struct order *o) {
@@ -270,8 +268,8 @@ static void undrain(struct order *o) {
 		memmove(c->drained[i], c->drained[--c->drained_count], sizeof c->drained[0]);
 		ctl_kept_changed(c);
 		mark_nodes(o, false);
-		say(o, "host %s takes grants again: %u nodes", o->m->target, o->done->affected);
-		ctl_check_by(c, c->now); /* jobs that wait for a server */
+		answer(o, "host %s takes grants again: %u nodes", o->m->target, o->done->affected);
+		ctl_check_by(c, c->now); /* for jobs that wait for a server */
 		if (c->pending_count)
 			ctl_plan_now(c);
 		return;
@@ -290,7 +288,7 @@ static void do_drain(struct order *o) {
 
 /* --- evict --- */
 
-/* As a worker that is gone; told for good, so that the worker's process knows and stops asking. */
+/* Like a lost worker, but refused for good, so that the worker's process stops asking. */
 static void evict_worker(struct order *o, struct ctl_node *node) {
 	char text[HD_TEXT_BYTES_MAX];
 
@@ -320,7 +318,7 @@ static void evict_one(struct order *o, struct ctl_job *job) {
 		return;
 	}
 	evict_worker(o, node);
-	say(o, "worker %u of job %s is evicted", (unsigned)rank, job->name);
+	answer(o, "worker %u of job %s is evicted", (unsigned)rank, job->name);
 }
 
 static void evict_job(struct order *o, struct ctl_job *job) {
@@ -335,15 +333,15 @@ static void evict_job(struct order *o, struct ctl_job *job) {
 	workers = o->done->affected++;
 	ctl_kept_changed(o->c);
 	ctl_job_evict(o->c, job, o->sink);
-	say(o,
-	    "job %s has ended: %u workers are evicted, %s%s",
-	    name,
-	    workers,
-	    server[0] ? "it leaves its server on " : "it has no server",
-	    server);
+	answer(o,
+	       "job %s has ended: %u workers are evicted, %s%s",
+	       name,
+	       workers,
+	       server[0] ? "it leaves its server on " : "it has no server",
+	       server);
 }
 
-/* One that has ended already, but would begin again where its server was. */
+/* A job that has ended, but would begin again where its server was. */
 static bool evict_ended(struct order *o) {
 	const char *slash = strchr(o->m->target, '/');
 	size_t bytes = slash ? (size_t)(slash - o->m->target) : 0;
@@ -355,7 +353,7 @@ static bool evict_ended(struct order *o) {
 		return false;
 	o->done->reason = HD_REASON_NONE;
 	o->done->affected = 1;
-	say(o, "job %s had ended: it may begin anew on any server", o->m->target);
+	answer(o, "job %s had ended: it may start again on any server", o->m->target);
 	return true;
 }
 
@@ -378,7 +376,7 @@ static void do_evict(struct order *o) {
 	}
 }
 
-/* --- how many workers --- */
+/* --- the number of workers --- */
 
 static void do_elastic(struct order *o) {
 	bool set = object_is(o, "set");
@@ -400,12 +398,12 @@ static void do_elastic(struct order *o) {
 		return;
 	}
 	o->done->affected = 1;
-	say(o,
-	    "job %s: policy %s, %u workers: %s",
-	    job->name,
-	    job->elastic->owner.policy->name,
-	    job->elastic->owner.target,
-	    job->elastic->owner.reason);
+	answer(o,
+	       "job %s: policy %s, %u workers: %s",
+	       job->name,
+	       job->elastic->owner.policy->name,
+	       job->elastic->owner.target,
+	       job->elastic->owner.reason);
 }
 
 /* --- counters --- */
@@ -416,7 +414,7 @@ static void do_clear(struct order *o) {
 		return;
 	}
 	o->done->affected = ctl_dataplane_clear(o->c);
-	say(o, "the tables of the dataplane count from now on: %u nodes", o->done->affected);
+	answer(o, "the tables of the dataplane were reset: %u nodes", o->done->affected);
 }
 
 /* --- the message --- */

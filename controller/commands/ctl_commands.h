@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to controller/: what an operator changes. */
+/* Private to controller/: operators' commands. */
 #ifndef CTL_COMMANDS_H
 #define CTL_COMMANDS_H
 
 #include "ctl_core.h"
 
-/* What `set` can change. */
+/* A setting of `set`. */
 struct ctl_setting {
 	const char *name, *unit, *help;
 	double least, most;
 	bool whole, off, of_a_job;
-	bool to_tau_max; /* at most the job's */
-	bool on; /* the words on (1) and off (0), no number */
+	bool to_tau_max; /* the upper limit is the job's tau_max */
+	bool on; /* on (1) or off (0), no number */
 	void (*read)(const struct hd_controller *c, char *text, size_t bytes);
 	void (*apply)(struct hd_controller *c, struct ctl_job *job, double value); /* off: 0 */
 };
@@ -27,9 +27,9 @@ void ctl_command(
 /* --- ctl_setting.c --- */
 /* NULL past the last. */
 const struct ctl_setting *ctl_setting(uint64_t index);
-/* What operators had set of the job in an earlier life; 0: nothing. */
+/* Restores settings of the job from an earlier controller process; 0: none. */
 void ctl_job_set_again(struct ctl_job *job, bool paused, uint32_t tau, double weight);
-/* An operator set this one, which is not of a job. */
+/* Notes that an operator changed this setting, which belongs to no job. */
 void ctl_kept_setting(struct hd_controller *c, const struct ctl_setting *setting, double value);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What `set` can change: name, limits, how it is shown and what it does. */
+/* The settings of `set`: name, limits, value and effect. */
 #include "ctl_base.h"
 #include "ctl_commands.h"
 #include "ctl_copies.h"
@@ -91,7 +91,7 @@ static void apply_permille(struct hd_controller *c, struct ctl_job *job, double 
 	c->config.drop_permille_max = (uint32_t)value;
 }
 
-/* Probes begin again at once, or at the next look. */
+/* Probes start again at once, or at the next check. */
 static void apply_probes(struct hd_controller *c, struct ctl_job *job, double value) {
 	(void)job;
 	c->probe_load = value / 100;
@@ -108,7 +108,7 @@ static void apply_aggregation(struct hd_controller *c, struct ctl_job *job, doub
 	c->aggregation = value > 0;
 }
 
-/* Leases that are not in use end at the next look; the others when they are not any more. */
+/* Leases that are not in use end at the next check, the others once they are idle. */
 static void apply_switch(struct hd_controller *c, struct ctl_job *job, double value) {
 	(void)job;
 	c->switching = value > 0;
@@ -136,7 +136,7 @@ static void apply_weight(struct hd_controller *c, struct ctl_job *job, double va
 		ctl_tenant_weigh(c, job->tenant);
 }
 
-/* The server hears of it in the next check, which is due at once. */
+/* The server is told in the next check, which is due at once. */
 static void apply_div_max(struct hd_controller *c, struct ctl_job *job, double value) {
 	ctl_replica_set(&job->replica, value);
 	ctl_check_by(c, c->now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages to their handlers, by kind and role: the core's whole door for what nodes and shells say. */
+/* Passes each message of a node or shell to its handler, by kind and role. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_commands.h"
@@ -15,7 +15,7 @@
 #include "ctl_table.h"
 #include "hd_route.h"
 
-/* What handlers have of the call. */
+/* The arguments of a handler. */
 struct turn {
 	struct hd_controller *c;
 	struct hd_sink *sink;
@@ -46,7 +46,7 @@ static void node_leaves(
 		c->counters.hostile_owner++;
 }
 
-/* Of slots that a group has, or that all-reduces go through. */
+/* About slots that a group leases, or that all-reduces go through. */
 static void switch_reports(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -57,7 +57,7 @@ static void switch_reports(
 		ctl_lease_report(c, node, report, sink);
 }
 
-/* Of a server, only copies are asked for. */
+/* A server is asked for copies only. */
 static void copy_requested(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -132,7 +132,7 @@ bool ctl_routes_are_valid(void) {
 	return hd_routes_are_valid(routes, sizeof routes / sizeof routes[0]);
 }
 
-/* As what it may speak: as what it has registered, or as a shell, which does not register. */
+/* The role by which messages are accepted: the registered one, or shell, which does not register. */
 static uint8_t role_of(const struct ctl_node *node) {
 	uint8_t peer = hd_session_peer_role(node->session);
 
@@ -147,7 +147,7 @@ void ctl_dispatch(
 ) {
 	struct turn turn = {.c = c, .sink = sink};
 
-	/* Whoever registers has no role yet; it is refused in words. */
+	/* A node that registers has no role yet; ctl_register() refuses with a text. */
 	if (m->kind == HD_MSG_REGISTER) {
 		ctl_register(c, node, &m->register_, sink);
 		return;

@@ -5,14 +5,15 @@
 
 #include "ctl_core.h"
 
-/* One message of a node that can still be answered. What nobody may say here, or not in its role, is counted. */
+/* Handles one message of a node that can still be answered. Messages that are not accepted here, or not from this role,
+ * are counted and dropped. */
 void ctl_dispatch(
 	struct hd_controller *c,
 	struct ctl_node *node,
 	const struct hd_message *message,
 	struct hd_sink *sink
 );
-/* Of the table of routes: asserted when a core is created. */
+/* Checks the table of routes: asserted when a core is created. */
 bool ctl_routes_are_valid(void);
 
 #endif

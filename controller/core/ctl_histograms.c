@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the controller's waits and its jobs' delays are distributed. */
+/* Histograms: the waits of the controller, and the delays of its jobs. */
 #include "ctl_base.h"
 #include "ctl_table.h"
 
 static const struct hd_histogram_family grant_wait = {
 	.group = "controller",
 	.name = "grant_wait",
-	.help = "from a request to its grant",
+	.help = "time from a request to its grant",
 	.label = {"direction"},
 	.scale = &hd_scale_time,
 };
@@ -14,7 +14,7 @@ static const struct hd_histogram_family grant_wait = {
 static const struct hd_histogram_family staleness = {
 	.group = "job",
 	.name = "staleness",
-	.help = "delays of applied updates",
+	.help = "delays of applied updates, in commits",
 	.label = {"tenant", "job"},
 	.scale = &hd_scale_delay,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What invariant checkers may ask of the core. */
+/* Values that invariant checkers read from the core. */
 #include "ctl_base.h"
 
 #include <inttypes.h>
@@ -28,9 +28,9 @@ double hd_controller_reserved_bps(const struct hd_controller *c, uint32_t link, 
 
 		for (uint8_t i = 0; i < t->path_count; i++)
 			crosses |= t->path[i] == link;
-		for (uint8_t i = 0; crosses && i < t->book_count; i++)
-			if (t->book[i].start <= at && at < t->book[i].end)
-				sum += t->book[i].rate * 8;
+		for (uint8_t i = 0; crosses && i < t->reserved_count; i++)
+			if (t->reserved[i].start <= at && at < t->reserved[i].end)
+				sum += t->reserved[i].rate * 8;
 	}
 	return sum;
 }

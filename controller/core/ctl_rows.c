@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operator sees of nodes, jobs and links. Times are against the moment of the answer. */
+/* The shell's tables of nodes, jobs and links. Times are relative to the moment of the answer. */
 #include "ctl_base.h"
 #include "ctl_registry.h"
 #include "ctl_row.h"
@@ -14,24 +14,26 @@
 
 /* clang-format off */
 #define NODES(F, row) \
-	F(row, name, TEXT, "what the node calls itself") \
+	F(row, name, TEXT, "name of the node") \
 	F(row, role, TEXT, "server, worker, aggregator, switch, shell or monitor") \
-	F(row, host, TEXT, "its name in the topology; empty: not registered") \
-	F(row, job, TEXT, "of a worker") \
-	F(row, tenant, TEXT, "of a worker") \
-	F(row, worker, COUNT_OR_NULL, "rank of a worker") \
-	F(row, address, ADDRESS, "ADDR:PORT") \
-	F(row, up_s, REAL, "since it registered") \
-	F(row, heard_ms, REAL, "since its last packet") \
-	F(row, rtt_us, REAL, "smoothed round-trip time; 0: not measured") \
-	F(row, clock_offset_us, REAL_OR_NULL, "its clock against the controller's") \
-	F(row, clock_error_us, REAL_OR_NULL, "half-width of that") \
-	F(row, incarnation, COUNT, "of a server: its life") \
-	F(row, memory_bytes, COUNT, "of a server") \
-	F(row, transfers, COUNT, "of a worker: waiting and running") \
-	F(row, draining, BOOL, "its host is drained") \
+	F(row, host, TEXT, "name of its host in the topology; empty: not registered") \
+	F(row, job, TEXT, "job of a worker, or of an aggregator beside one") \
+	F(row, tenant, TEXT, "tenant of that job") \
+	F(row, worker, COUNT_OR_NULL, "rank of that worker") \
+	F(row, address, ADDRESS, "address of the session, ADDR:PORT") \
+	F(row, up_s, REAL, "seconds since it registered") \
+	F(row, heard_ms, REAL, "milliseconds since its last packet") \
+	F(row, rtt_us, REAL, "smoothed round-trip time in microseconds; 0: not measured") \
+	F(row, clock_offset_us, REAL_OR_NULL, \
+		"offset of its clock from the controller's, in microseconds; null: not measured") \
+	F(row, clock_error_us, REAL_OR_NULL, \
+		"error bound (plus or minus) of the clock offset, in microseconds; null: not measured") \
+	F(row, incarnation, COUNT, "incarnation of a server") \
+	F(row, memory_bytes, COUNT, "memory that a server or aggregator offers, in bytes") \
+	F(row, transfers, COUNT, "transfers of a worker, waiting and running") \
+	F(row, draining, BOOL, "whether its host is drained") \
 	F(row, preempted_in_s, REAL_OR_NULL, \
-		"of a worker that said so: until its machine is taken away; null: it did not")
+		"seconds until the machine of a worker is taken away; null: no preemption was announced")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -39,13 +41,16 @@ HD_ROW_SHAPE(
 	nodes_row,
 	NODES,
 	"nodes",
-	"who has a session with the controller"
+	"nodes with a session with the controller"
 );
 
 static void
 node_row(const struct hd_controller *c, const struct ctl_node *node, struct hd_rows *rows) {
 	struct hd_clock clock = hd_session_clock(node->session);
-	bool worker = node->role == HD_ROLE_WORKER;
+	const struct ctl_job *job = node->role == HD_ROLE_WORKER ? node->job :
+		node->role == HD_ROLE_AGGREGATOR && node->host_job != 0 ?
+								   ctl_job_find(c, node->host_job) :
+								   NULL;
 
 	hd_row_put(
 		rows,
@@ -54,9 +59,9 @@ node_row(const struct hd_controller *c, const struct ctl_node *node, struct hd_r
 			.name = hd_session_peer_name(node->session),
 			.role = hd_role_name(hd_session_peer_role(node->session)),
 			.host = node->host,
-			.job = worker ? node->job->name : "",
-			.tenant = worker ? node->job->tenant_name : "",
-			.worker = worker ? node->worker : HD_ROW_NONE,
+			.job = job ? job->name : "",
+			.tenant = job ? job->tenant_name : "",
+			.worker = job ? node->worker : HD_ROW_NONE,
 			.address = hd_session_peer(node->session),
 			.up_s = node->role ? ctl_ms_from(node->registered, c->now) / 1e3 : 0,
 			.heard_ms = ctl_ms_from(hd_session_heard(node->session), c->now),
@@ -91,58 +96,62 @@ uint64_t ctl_rows_nodes(const struct hd_controller *c, struct hd_rows *rows) {
 
 /* clang-format off */
 #define JOBS(F, row) \
-	F(row, tenant, TEXT, "who owns it") \
-	F(row, job, TEXT, "its name") \
-	F(row, id, COUNT, "as on the wire") \
+	F(row, tenant, TEXT, "tenant that owns the job") \
+	F(row, job, TEXT, "name of the job") \
+	F(row, id, COUNT, "id of the job on the wire") \
 	F(row, state, TEXT, \
-		"ready, settling, no-server, paused or draining: somebody is in it; idle: nobody " \
-		"is; ended: the last of those that are forgotten") \
-	F(row, server, TEXT, "host of its server; of an ended one: where a checkpoint of it may be") \
-	F(row, workers, COUNT, "registered") \
-	F(row, preempted, COUNT, "of these, those that will be preempted") \
-	F(row, roster, VERSION, "which change of who takes part was said last, EPOCH.CHANGES") \
+		"ready, settling, no-server, paused or draining: it has workers; idle: it has " \
+		"none; ended: one of the jobs that ended last") \
+	F(row, server, TEXT, "host of its server; of an ended job: host that may have a checkpoint") \
+	F(row, workers, COUNT, "registered workers") \
+	F(row, preempted, COUNT, "registered workers that will be preempted") \
+	F(row, roster, VERSION, "newest announced change of the membership, EPOCH.CHANGES") \
 	F(row, version, VERSION, "newest reported commit, INCARNATION.COUNT") \
-	F(row, position, COUNT, "last one given out") \
-	F(row, planned_version, COUNT, "what everything granted will have made of it") \
-	F(row, tau_max, COUNT, "bound on delays") \
-	F(row, tau, COUNT, "bound that is planned with") \
-	F(row, pending, COUNT, "requests that wait") \
-	F(row, running, COUNT, "pushes granted that have not ended") \
-	F(row, credits, COUNT, "pushes granted in advance that have not ended: counted as granted once they come") \
+	F(row, position, COUNT, "last position granted") \
+	F(row, planned_version, COUNT, "version that the model will have after all granted updates") \
+	F(row, tau_max, COUNT, "configured bound on delays, in commits") \
+	F(row, tau, COUNT, "bound that planning uses, in commits") \
+	F(row, pending, COUNT, "requests that wait for a grant") \
+	F(row, running, COUNT, "granted pushes in progress") \
+	F(row, credits, COUNT, \
+		"credits in progress: pushes granted in advance; counted in granted when the push arrives") \
 	F(row, granted, COUNT, \
-		"pushes granted, or said by a server to be under way: applied + dropped + failed + voided + running") \
-	F(row, applied, COUNT, "of these, pushes applied") \
-	F(row, dropped, COUNT, "of these, pushes dropped by the server") \
-	F(row, failed, COUNT, "of these, pushes failed") \
-	F(row, voided, COUNT, "of these, pushes given up") \
-	F(row, ungranted, COUNT, "pushes dropped by the controller, without a grant") \
-	F(row, pulls_running, COUNT, "pulls granted that have not ended") \
+		"pushes granted, or reported in progress by a server: applied + dropped + failed + " \
+		"voided + running") \
+	F(row, applied, COUNT, "granted pushes that were applied") \
+	F(row, dropped, COUNT, "granted pushes that the server dropped") \
+	F(row, failed, COUNT, "granted pushes that failed") \
+	F(row, voided, COUNT, "granted pushes that were voided") \
+	F(row, ungranted, COUNT, "pushes that the controller dropped instead of granting") \
+	F(row, pulls_running, COUNT, "granted pulls in progress") \
 	F(row, pulls_granted, COUNT, \
-		"pulls granted, or said by a server to be under way: pulls_delivered + pulls_failed + pulls_running") \
-	F(row, pulls_delivered, COUNT, "of these, pulls delivered") \
-	F(row, pulls_failed, COUNT, "of these, pulls that had nothing newer, failed or were given up") \
-	F(row, granted_bytes, COUNT, "bytes granted") \
-	F(row, model_bytes, COUNT, "size of the model") \
-	F(row, replica, TEXT, "host that keeps a copy; empty: none") \
+		"pulls granted, or reported in progress by a server: pulls_delivered + " \
+		"pulls_failed + pulls_running") \
+	F(row, pulls_delivered, COUNT, "granted pulls that were delivered") \
+	F(row, pulls_failed, COUNT, "granted pulls that found nothing newer, failed or were voided") \
+	F(row, granted_bytes, COUNT, "bytes of all granted transfers") \
+	F(row, model_bytes, COUNT, "size of the model in bytes") \
+	F(row, replica, TEXT, "host of the replica; empty: none") \
 	F(row, replica_state, TEXT, \
-		"seeding, in-step (it may be promoted), held (commits wait for it); empty: none") \
-	F(row, replica_behind, COUNT, "commits that the replica knows of and has not applied") \
-	F(row, divergence, REAL_OR_NULL, "the replica is at most so far from the server; null: not known") \
-	F(row, promotions, COUNT, "replicas that took the place of a server of it that was lost") \
+		"seeding, in-step (can be promoted), held (commits wait for the replica); empty: none") \
+	F(row, replica_behind, COUNT, "commits that the replica has been told but has not applied") \
+	F(row, divergence, REAL_OR_NULL, \
+		"upper bound on the distance between replica and server (L2 norm); null: not known") \
+	F(row, promotions, COUNT, "promotions: times that a replica replaced a lost server of the job") \
 	F(row, promoted_divergence, REAL_OR_NULL, \
-		"how far the server was at most at the last one; null: none, or not known") \
-	F(row, weight, REAL, "against other tenants' jobs") \
-	F(row, owed_bytes, REAL, "what its tenant is behind its share; negative: ahead") \
-	F(row, warning, TEXT, "what is wrong with it; empty: nothing") \
-	F(row, sync, TEXT, "when the server makes a step: async, full, nsync, nbatch") \
+		"upper bound on the distance at the last promotion (L2 norm); null: none, or not known") \
+	F(row, weight, REAL, "weight in sharing the network with other tenants") \
+	F(row, owed_bytes, REAL, "service deficit of its tenant in bytes; negative: ahead of its share") \
+	F(row, warning, TEXT, "warning about the job; empty: none") \
+	F(row, sync, TEXT, "when the server makes a step: async, full, nsync, nbatch or federated") \
 	F(row, sync_count, COUNT, \
-		"updates in a step of nsync, nbatch; federated: steps that an update may be late") \
-	F(row, integrity, TEXT, "on: its chunks between hosts carry a MAC; off: they do not") \
-	F(row, idle_s, REAL_OR_NULL, "since when nobody has been in it; null: somebody is, or it has ended") \
-	F(row, ended_s, REAL_OR_NULL, "since its end; null: it has not ended")
+		"nsync, nbatch: updates in a step; federated: steps that an update may be late") \
+	F(row, integrity, TEXT, "on: chunks between hosts carry a MAC; off: they do not") \
+	F(row, idle_s, REAL_OR_NULL, "seconds since the last worker left; null: it has workers, or has ended") \
+	F(row, ended_s, REAL_OR_NULL, "seconds since the job ended; null: it has not ended")
 /* clang-format on */
 
-HD_ROW_SHAPE(ctl_jobs_row_shape, jobs_row, JOBS, "jobs", "jobs and where they stand");
+HD_ROW_SHAPE(ctl_jobs_row_shape, jobs_row, JOBS, "jobs", "jobs and their state");
 
 static const char *job_state(const struct hd_controller *c, const struct ctl_job *job) {
 	static const char *const states[] = {
@@ -206,7 +215,7 @@ static const char *job_warning(const struct ctl_job *job) {
 	return "";
 }
 
-/* `idle_s`, `ended_s`: < 0: it is not. */
+/* `idle_s`, `ended_s`: < 0: not idle, not ended. */
 static void
 job_row(const struct ctl_job *job,
 	const char *state,
@@ -240,7 +249,7 @@ job_row(const struct ctl_job *job,
 	hd_row_end(rows);
 }
 
-/* The newest of those that ended in this life, oldest first, as they were. Returns how many. */
+/* The last state of the newest jobs that ended under this controller process, oldest first. Returns their number. */
 static uint64_t ended_rows(const struct hd_controller *c, struct hd_rows *rows) {
 	uint32_t first = c->ended_count > CTL_ENDED_SHOWN ? c->ended_count - CTL_ENDED_SHOWN : 0;
 	struct ctl_job *job = calloc(1, sizeof *job);
@@ -275,30 +284,31 @@ uint64_t ctl_rows_jobs(const struct hd_controller *c, struct hd_rows *rows) {
 
 /* clang-format off */
 #define LINKS(F, row) \
-	F(row, link, TEXT, "FROM>TO, or local") \
-	F(row, estimate_mbps, REAL, "what it is believed to carry for us") \
-	F(row, guess, BOOL, "no sample of this link yet: the estimate is what others show, or --initial-mbps") \
-	F(row, spread_mbps, REAL, "mean absolute deviation of the samples") \
-	F(row, age_s, REAL_OR_NULL, "since the estimate changed; null: never measured") \
-	F(row, samples, COUNT, "transfers that it was learnt from") \
-	F(row, reserved_mbps, REAL, "promised now") \
-	F(row, running, COUNT, "transfers on it now") \
-	F(row, queued, COUNT, "granted, and waiting for it") \
-	F(row, pending, COUNT, "not granted yet")
+	F(row, link, TEXT, "name of the link: FROM>TO, or local") \
+	F(row, estimate_mbps, REAL, "estimated capacity for our traffic, in Mbit/s") \
+	F(row, guess, BOOL, \
+		"no sample of this link yet: the estimate comes from other links, or from --initial-mbps") \
+	F(row, spread_mbps, REAL, "mean absolute deviation of the samples, in Mbit/s") \
+	F(row, age_s, REAL_OR_NULL, "seconds since the estimate changed; null: never measured") \
+	F(row, samples, COUNT, "transfers that the estimate was learnt from") \
+	F(row, reserved_mbps, REAL, "capacity reserved now, in Mbit/s") \
+	F(row, running, COUNT, "transfers on the link now") \
+	F(row, queued, COUNT, "granted transfers that wait for the link") \
+	F(row, pending, COUNT, "requests without a grant")
 /* clang-format on */
 
-HD_ROW_SHAPE(ctl_links_row_shape, links_row, LINKS, "links", "directed links");
+HD_ROW_SHAPE(ctl_links_row_shape, links_row, LINKS, "links", "directed links of the topology");
 
 static void
 use_open(const struct hd_controller *c, const struct ctl_transfer *t, struct ctl_link_use *use) {
-	for (uint8_t i = 0; i < t->path_count && t->book_count; i++) {
+	for (uint8_t i = 0; i < t->path_count && t->reserved_count; i++) {
 		struct ctl_link_use *link = &use[t->path[i]];
 
-		link->running += t->book[0].start <= c->now;
-		link->queued += t->book[0].start > c->now;
-		for (uint8_t j = 0; j < t->book_count; j++)
-			if (t->book[j].start <= c->now && c->now < t->book[j].end)
-				link->reserved_bps += t->book[j].rate * 8;
+		link->running += t->reserved[0].start <= c->now;
+		link->queued += t->reserved[0].start > c->now;
+		for (uint8_t j = 0; j < t->reserved_count; j++)
+			if (t->reserved[j].start <= c->now && c->now < t->reserved[j].end)
+				link->reserved_bps += t->reserved[j].rate * 8;
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operator sees of transfers and drops. Times are against the moment of the answer; tokens are secrets and
+/* The shell's tables of transfers and drops. Times are relative to the moment of the answer; tokens are secrets and
  * never shown. */
 #include "ctl_base.h"
 #include "ctl_registry.h"
@@ -11,29 +11,29 @@
 
 /* clang-format off */
 #define TRANSFERS(F, row) \
-	F(row, id, COUNT, "by arrival") \
+	F(row, id, COUNT, "number of the transfer, in order of arrival") \
 	F(row, job, TEXT, "name of the job") \
-	F(row, worker, COUNT, "rank") \
+	F(row, worker, COUNT, "rank of the worker") \
 	F(row, direction, TEXT, \
 		"push, pull, replicate (a copy of an update, to the replica), sum (of a group of " \
-		"pushes, from its aggregator) or copy (of a model, to an aggregator); a sum's and " \
-		"a copy's worker is 65535") \
-	F(row, round, COUNT, "of this worker in this direction, from 1") \
-	F(row, attempt, COUNT, "of this round") \
+		"pushes, from its aggregator) or copy (of a model, to an aggregator); the worker " \
+		"of sum and copy is 65535") \
+	F(row, round, COUNT, "round of this worker in this direction, from 1") \
+	F(row, attempt, COUNT, "attempt of this round") \
 	F(row, state, TEXT, "pending, credit (granted in advance, not used yet), queued, running, late or held") \
-	F(row, waits_for, TEXT, "paused, draining, no-server, settling; empty: the plan") \
-	F(row, bytes, COUNT, "payload") \
-	F(row, base, VERSION, "version that it was computed from; of a pull, that the worker has") \
-	F(row, position, COUNT, "proposed; 0: none") \
-	F(row, waited_ms, REAL, "from the request to the grant, or to now") \
-	F(row, start_ms, REAL_OR_NULL, "granted start, from now") \
-	F(row, finish_ms, REAL_OR_NULL, "granted end, from now") \
-	F(row, rate_mbps, REAL_OR_NULL, "granted") \
+	F(row, waits_for, TEXT, "what it waits for: paused, draining, no-server or settling; empty: the plan") \
+	F(row, bytes, COUNT, "payload in bytes") \
+	F(row, base, VERSION, "push: base version of the update; pull: version that the worker has") \
+	F(row, position, COUNT, "proposed position in the commit order; 0: none") \
+	F(row, waited_ms, REAL, "milliseconds from the request to the grant, or until now") \
+	F(row, start_ms, REAL_OR_NULL, "granted start, in milliseconds from now") \
+	F(row, finish_ms, REAL_OR_NULL, "granted end, in milliseconds from now") \
+	F(row, rate_mbps, REAL_OR_NULL, "granted rate, in Mbit/s") \
 	F(row, weight, REAL, "staleness weight of the update") \
-	F(row, cc_weight, REAL, "flows that its congestion control stands for") \
+	F(row, cc_weight, REAL, "number of TCP flows whose share its congestion control takes") \
 	CTL_WHY_FIELDS(F, row) \
-	F(row, group, COUNT, "number of its group (show groups); 0: it goes direct") \
-	F(row, aggregator, TEXT, "host of the group's aggregator; empty: it goes direct")
+	F(row, group, COUNT, "number of its group (show groups); 0: without a group") \
+	F(row, aggregator, TEXT, "host of the group's aggregator; empty: without a group")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -41,20 +41,20 @@ HD_ROW_SHAPE(
 	transfers_row,
 	TRANSFERS,
 	"transfers",
-	"what runs and what waits"
+	"transfers that run or wait"
 );
 
 /* clang-format off */
 #define DROPS(F, row) \
-	F(row, ago_s, REAL, "when") \
+	F(row, ago_s, REAL, "seconds since the drop") \
 	F(row, job, TEXT, "name of the job") \
-	F(row, worker, COUNT, "rank") \
+	F(row, worker, COUNT, "rank of the worker") \
 	F(row, direction, TEXT, "push, pull or replicate (a copy of an update, to the replica)") \
-	F(row, round, COUNT, "of this worker in this direction, from 1") \
-	F(row, attempt, COUNT, "of this round") \
-	F(row, reason, TEXT, "bound, idles, late, ... (docs/wire.md)") \
-	F(row, bytes, COUNT, "payload") \
-	F(row, base, VERSION, "version that it was computed from") \
+	F(row, round, COUNT, "round of this worker in this direction, from 1") \
+	F(row, attempt, COUNT, "attempt of this round") \
+	F(row, reason, TEXT, "reason of the drop: bound, idles, late, ... (docs/wire.md)") \
+	F(row, bytes, COUNT, "payload in bytes") \
+	F(row, base, VERSION, "base version of the update") \
 	CTL_WHY_FIELDS(F, row)
 /* clang-format on */
 
@@ -79,7 +79,7 @@ static const char *transfer_state(const struct ctl_transfer *t, hd_ns now) {
 		return "credit";
 	if (t->state == CTL_HELD)
 		return "held";
-	if (t->book_count && t->book[0].start > now)
+	if (t->reserved_count && t->reserved[0].start > now)
 		return "queued";
 	return t->overrun_since ? "late" : "running";
 }

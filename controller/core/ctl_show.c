@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operator sees of the plan, the estimates, the delays, the settings and the counters. */
+/* The shell's tables of the plan, the estimates, the delays, the settings and the counters. */
 #include "ctl_base.h"
 #include "ctl_commands.h"
 #include "ctl_grouping.h"
@@ -13,15 +13,18 @@
 
 /* clang-format off */
 #define ESTIMATES(F, row) \
-	F(row, link, TEXT, "FROM>TO, or local") \
-	F(row, estimate_mbps, REAL, "what it is believed to carry for us") \
-	F(row, guess, BOOL, "no sample of this link yet: the estimate is what others show, or --initial-mbps") \
-	F(row, spread_mbps, REAL, "mean absolute deviation of the samples") \
-	F(row, spread_percent, REAL_OR_NULL, "the same, of the estimate") \
-	F(row, age_s, REAL_OR_NULL, "since the estimate changed") \
-	F(row, samples, COUNT, "transfers that it was learnt from") \
-	F(row, share_mbps, REAL, "what one flow of ours gets beside those that a monitor reports") \
-	F(row, planned_mbps, REAL, "what the latest plan was made with")
+	F(row, link, TEXT, "name of the link: FROM>TO, or local") \
+	F(row, estimate_mbps, REAL, "estimated capacity for our traffic, in Mbit/s") \
+	F(row, guess, BOOL, \
+		"no sample of this link yet: the estimate comes from other links, or from --initial-mbps") \
+	F(row, spread_mbps, REAL, "mean absolute deviation of the samples, in Mbit/s") \
+	F(row, spread_percent, REAL_OR_NULL, \
+		"mean absolute deviation in percent of the estimate; null: no estimate") \
+	F(row, age_s, REAL_OR_NULL, "seconds since the estimate changed; null: never measured") \
+	F(row, samples, COUNT, "transfers that the estimate was learnt from") \
+	F(row, share_mbps, REAL, \
+		"capacity that one flow of ours gets beside the flows that a monitor reports, in Mbit/s") \
+	F(row, planned_mbps, REAL, "capacity that the latest plan used, in Mbit/s")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -29,7 +32,7 @@ HD_ROW_SHAPE(
 	estimates_row,
 	ESTIMATES,
 	"estimates",
-	"how sure the estimates are"
+	"link estimates and their uncertainty"
 );
 
 uint64_t ctl_rows_estimates(const struct hd_controller *c, struct hd_rows *rows) {
@@ -51,9 +54,9 @@ uint64_t ctl_rows_estimates(const struct hd_controller *c, struct hd_rows *rows)
 				= e.samples ? 100 * e.spread_bps / e.capacity_bps : NAN,
 				.age_s = e.samples ? ctl_ms_from(e.updated, c->now) / 1e3 : NAN,
 				.samples = e.samples,
-				/* Beside the others that a monitor sees. */
+				/* Our share beside the other traffic that a monitor sees. */
 				.share_mbps = hd_view_share(c->view, link, c->now, 1) / 1e6,
-				/* What the latest plan was made with. */
+				/* The rate that the latest plan used. */
 				.planned_mbps = hd_controller_planned_bps(c, link) / 1e6,
 			}
 		);
@@ -66,19 +69,19 @@ uint64_t ctl_rows_estimates(const struct hd_controller *c, struct hd_rows *rows)
 
 /* clang-format off */
 #define STALENESS(F, row) \
-	F(row, tenant, TEXT, "who owns the job") \
-	F(row, job, TEXT, "its name") \
-	F(row, workers, COUNT, "registered") \
-	F(row, updates, COUNT, "applied") \
-	F(row, mean, REAL_OR_NULL, "of the delays") \
-	F(row, variance, REAL_OR_NULL, "of the delays") \
-	F(row, p50, COUNT, "median") \
-	F(row, p90, COUNT, "90 % are not above") \
-	F(row, p99, COUNT, "99 % are not above") \
-	F(row, max, COUNT, "greatest") \
-	F(row, bound, COUNT, "tau_max") \
-	F(row, dropped_bound, COUNT, "dropped by the plan for the bound") \
-	F(row, dropped_late, COUNT, "dropped at the commit for it")
+	F(row, tenant, TEXT, "tenant that owns the job") \
+	F(row, job, TEXT, "name of the job") \
+	F(row, workers, COUNT, "registered workers") \
+	F(row, updates, COUNT, "applied updates") \
+	F(row, mean, REAL_OR_NULL, "mean delay, in commits") \
+	F(row, variance, REAL_OR_NULL, "variance of the delays") \
+	F(row, p50, COUNT, "median delay, in commits") \
+	F(row, p90, COUNT, "90th percentile of the delays") \
+	F(row, p99, COUNT, "99th percentile of the delays") \
+	F(row, max, COUNT, "greatest delay, in commits") \
+	F(row, bound, COUNT, "configured bound on delays (tau_max)") \
+	F(row, dropped_bound, COUNT, "updates that the controller dropped because of the bound") \
+	F(row, dropped_late, COUNT, "updates that the server dropped at the commit because of the bound")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -86,10 +89,10 @@ HD_ROW_SHAPE(
 	staleness_row,
 	STALENESS,
 	"staleness",
-	"delays of applied updates"
+	"delays of applied updates, in commits"
 );
 
-/* The least delay that this share of the applied updates did not exceed. */
+/* The smallest delay that this share of the applied updates did not exceed. */
 static uint32_t quantile(const struct ctl_staleness *s, double share) {
 	uint64_t want = (uint64_t)ceil(share * (double)s->count), sum = 0;
 
@@ -139,28 +142,30 @@ uint64_t ctl_rows_staleness(const struct hd_controller *c, struct hd_rows *rows)
 
 /* clang-format off */
 #define PLAN(F, row) \
-	F(row, order, COUNT, "from 1") \
+	F(row, order, COUNT, "place in the plan, from 1") \
 	F(row, job, TEXT, "name of the job") \
-	F(row, worker, COUNT, "rank") \
+	F(row, worker, COUNT, "rank of the worker") \
 	F(row, direction, TEXT, "push, pull or replicate (a copy of an update, to the replica)") \
-	F(row, round, COUNT, "of this worker in this direction, from 1") \
+	F(row, round, COUNT, "round of this worker in this direction, from 1") \
 	F##_OF(row, decision, "granted waits", "granted or waits") \
-	F(row, bytes, COUNT, "payload") \
-	F(row, version, COUNT, "counter that its commit should make; 0: a pull") \
-	F(row, start_ms, REAL, "planned, from now") \
-	F(row, finish_ms, REAL, "planned, from now") \
-	F(row, commit_ms, REAL_OR_NULL, "planned, from now; null: a pull") \
-	F(row, rate_mbps, REAL_OR_NULL, "at the start") \
-	F(row, bottleneck, TEXT, "link that limits it") \
-	F(row, after, TEXT, "worker/round whose end frees its start; empty: none") \
-	F(row, rule, TEXT, "why it went: shortest, deadline, aged, tenant, drop-bound, drop-idles; empty: not decided") \
-	F(row, runner_up, TEXT, "worker/round that would otherwise have gone; empty: none") \
-	F(row, runner_up_finish_ms, REAL_OR_NULL, "when that would have ended") \
-	F(row, deadline, COUNT, "last position, from the next one (1), at which it meets tau_max") \
-	F(row, slack, REAL, "positions that it had to spare") \
-	F(row, why, TEXT, "the decision as a sentence") \
-	F(row, group, COUNT, "of this plan, from 1; 0: it goes direct") \
-	F(row, aggregator, TEXT, "host of the group's aggregator; empty: it goes direct")
+	F(row, bytes, COUNT, "payload in bytes") \
+	F(row, version, COUNT, "commit counter that the update should get; 0: a pull") \
+	F(row, start_ms, REAL, "planned start, in milliseconds from now") \
+	F(row, finish_ms, REAL, "planned end, in milliseconds from now") \
+	F(row, commit_ms, REAL_OR_NULL, "planned commit, in milliseconds from now; null: a pull") \
+	F(row, rate_mbps, REAL_OR_NULL, "planned initial rate, in Mbit/s") \
+	F(row, bottleneck, TEXT, "link that limits the rate") \
+	F(row, after, TEXT, "WORKER/ROUND of the transfer whose end allows the start; empty: none") \
+	F(row, rule, TEXT, \
+		"rule that selected it: shortest, deadline, aged, tenant, drop-bound or " \
+		"drop-idles; empty: not decided") \
+	F(row, runner_up, TEXT, "WORKER/ROUND of the transfer that would have been selected otherwise; empty: none") \
+	F(row, runner_up_finish_ms, REAL_OR_NULL, "planned end of that transfer, in milliseconds from now") \
+	F(row, deadline, COUNT, "last position at which it meets tau_max, counted from the next position (1)") \
+	F(row, slack, REAL, "positions to spare before the deadline") \
+	F(row, why, TEXT, "reason of the decision, as a sentence") \
+	F(row, group, COUNT, "number of the group in this plan, from 1; 0: without a group") \
+	F(row, aggregator, TEXT, "host of the group's aggregator; empty: without a group")
 /* clang-format on */
 
 HD_ROW_SHAPE(ctl_plan_row_shape, plan_row, PLAN, "plan", "the latest plan, in its order");
@@ -169,7 +174,7 @@ static const struct ctl_transfer *entry_transfer(const struct hd_controller *c, 
 	return c->scratch.item_transfer[c->scratch.entries[index].item];
 }
 
-/* The request that would otherwise have gone, as long as it is there. Items are in the order of ids. */
+/* The request that would have been granted instead, while it exists. Items are in the order of ids. */
 static const struct ctl_transfer *find_item(const struct hd_controller *c, uint64_t id) {
 	uint32_t low = 0, high = c->scratch.input.item_count;
 
@@ -192,7 +197,7 @@ static void name_of(const struct ctl_transfer *t, char *text, size_t bytes) {
 		(void)snprintf(text, bytes, "w%u/%u", t->worker, t->round);
 }
 
-/* What it waits for: a transfer, or the sum of a group of this plan. */
+/* Its predecessor: a transfer, or the sum of a group of this plan. */
 static void
 name_after(const struct hd_controller *c, const struct hd_plan_entry *e, char *text, size_t bytes) {
 	const uint32_t after = e->after;
@@ -207,9 +212,9 @@ name_after(const struct hd_controller *c, const struct hd_plan_entry *e, char *t
 			bytes);
 }
 
-/* The decision as a sentence. */
+/* Writes the decision as a sentence. */
 static void
-say_why(const struct hd_controller *c,
+put_why(const struct hd_controller *c,
 	const struct hd_plan_entry *e,
 	const char *runner_up,
 	char *text,
@@ -248,7 +253,7 @@ say_why(const struct hd_controller *c,
 		);
 		break;
 	case HD_PLAN_TENANT:
-		(void)snprintf(text, bytes, "its tenant was owed service");
+		(void)snprintf(text, bytes, "its tenant has a service deficit");
 		break;
 	default:
 		(void)snprintf(text, bytes, "%s", hd_plan_rule_name(why->rule));
@@ -273,7 +278,7 @@ static void plan_row(
 	if (group)
 		ctl_group_why(c, group, why, sizeof why);
 	else
-		say_why(c, e, runner_up, why, sizeof why);
+		put_why(c, e, runner_up, why, sizeof why);
 	hd_row_put(
 		rows,
 		&ctl_plan_row_shape,
@@ -304,7 +309,7 @@ static void plan_row(
 	);
 }
 
-/* What the latest pass planned, less what has ended since and what it dropped (that is in `drops`). */
+/* The latest plan without transfers that have ended since and without drops (these are in `drops`). */
 uint64_t ctl_rows_plan(const struct hd_controller *c, struct hd_rows *rows) {
 	for (uint32_t i = 0; i < c->scratch.entry_count && !rows->full; i++) {
 		const struct ctl_transfer *t = entry_transfer(c, i);
@@ -325,16 +330,22 @@ uint64_t ctl_rows_plan(const struct hd_controller *c, struct hd_rows *rows) {
 
 /* clang-format off */
 #define SETTINGS(F, row) \
-	F(row, setting, TEXT, "its name") \
-	F(row, value, TEXT, "now") \
-	F(row, unit, TEXT, "of the value") \
-	F(row, least, EXACT_OR_NULL, "allowed") \
-	F(row, most, EXACT_OR_NULL, "allowed") \
+	F(row, setting, TEXT, "name of the setting") \
+	F(row, value, TEXT, "present value") \
+	F(row, unit, TEXT, "unit of the value") \
+	F(row, least, EXACT_OR_NULL, "least value allowed") \
+	F(row, most, EXACT_OR_NULL, "greatest value allowed") \
 	F(row, of_a_job, BOOL, "takes a JOB before the value") \
-	F(row, help, TEXT, "what it does")
+	F(row, help, TEXT, "effect of the setting")
 /* clang-format on */
 
-HD_ROW_SHAPE(ctl_settings_row_shape, settings_row, SETTINGS, "settings", "what `set` changes");
+HD_ROW_SHAPE(
+	ctl_settings_row_shape,
+	settings_row,
+	SETTINGS,
+	"settings",
+	"settings that `set` changes"
+);
 
 uint64_t ctl_rows_settings(const struct hd_controller *c, struct hd_rows *rows) {
 	const struct ctl_setting *setting;
@@ -364,7 +375,7 @@ uint64_t ctl_rows_settings(const struct hd_controller *c, struct hd_rows *rows) 
 	return count;
 }
 
-/* --- what is counted --- */
+/* --- counters --- */
 
 uint64_t ctl_rows_group(const struct hd_controller *c, struct hd_rows *rows) {
 	struct hd_stats *stats = hd_stats_create();

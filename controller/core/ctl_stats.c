@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The controller's counters and gauges, by group: itself, its jobs, its links, why updates ended. */
+/* The controller's counters and gauges, by group: itself, its jobs, its links, the reasons for which updates ended. */
 #include "ctl_base.h"
 #include "ctl_dataplane.h"
 #include "ctl_slots.h"
@@ -12,64 +12,66 @@
 
 /* clang-format off */
 #define CTL_GAUGES(S) \
-	S(nodes, "nodes", "sessions, registered or not", GAUGE, U64) \
+	S(nodes, "nodes", "sessions, of registered and other nodes", GAUGE, U64) \
 	S(workers, "nodes", "registered workers", GAUGE, U64) \
 	S(servers, "nodes", "registered servers", GAUGE, U64) \
-	S(jobs, "jobs", "jobs known: with workers, or idle", GAUGE, U64) \
-	S(jobs_idle, "jobs", "of these, that nobody is in", GAUGE, U64) \
-	S(pending, "transfers", "requests that wait", GAUGE, U64) \
-	S(open, "transfers", "transfers granted and not reported", GAUGE, U64) \
-	S(aggregators, "nodes", "aggregators registered", GAUGE, U64) \
-	S(switches, "nodes", "switches on the path registered", GAUGE, U64) \
-	S(slots_leased, "slots", "of their slots, those that are leased", GAUGE, U64) \
-	S(groups_now, "groups", "sums and relayed models under way", GAUGE, U64) \
-	S(epoch, "", "this life's number", GAUGE, U64) \
-	S(paused, "", "1 while nothing is granted", GAUGE, U64) \
-	S(drained_hosts, "hosts", "hosts that are drained", GAUGE, U64)
+	S(jobs, "jobs", "known jobs, with workers or idle", GAUGE, U64) \
+	S(jobs_idle, "jobs", "jobs without workers", GAUGE, U64) \
+	S(pending, "transfers", "requests that wait for a grant", GAUGE, U64) \
+	S(open, "transfers", "granted transfers without a report", GAUGE, U64) \
+	S(aggregators, "nodes", "registered aggregators", GAUGE, U64) \
+	S(switches, "nodes", "registered switches on the path", GAUGE, U64) \
+	S(slots_leased, "slots", "slots of switches that are leased", GAUGE, U64) \
+	S(groups_now, "groups", "sums and relays in progress", GAUGE, U64) \
+	S(epoch, "", "epoch of the controller: the number of its incarnation", GAUGE, U64) \
+	S(paused, "", "1 while the controller grants nothing", GAUGE, U64) \
+	S(drained_hosts, "hosts", "drained hosts", GAUGE, U64)
 
 #define CTL_JOB_STATS(S) \
-	S(workers, "nodes", "workers registered", GAUGE, U64) \
-	S(preempted, "nodes", "of these, those that will be preempted", GAUGE, U64) \
-	S(roster_changes, "changes", "of who takes part, said by this life", COUNTER, U64) \
-	S(pending, "transfers", "requests that wait", GAUGE, U64) \
-	S(open, "transfers", "transfers granted and not reported", GAUGE, U64) \
-	S(version, "updates", "the server's newest reported commit", GAUGE, U64) \
-	S(tau_max, "updates", "the bound on delays", GAUGE, U64) \
-	S(paused, "", "1 while nothing of it is granted", GAUGE, U64) \
-	S(running, "updates", "pushes granted that have not ended", GAUGE, U64) \
+	S(workers, "nodes", "registered workers", GAUGE, U64) \
+	S(preempted, "nodes", "registered workers that will be preempted", GAUGE, U64) \
+	S(roster_changes, "changes", "changes of the membership announced in this epoch", COUNTER, U64) \
+	S(pending, "transfers", "requests that wait for a grant", GAUGE, U64) \
+	S(open, "transfers", "granted transfers without a report", GAUGE, U64) \
+	S(version, "updates", "newest commit reported by the server", GAUGE, U64) \
+	S(tau_max, "updates", "configured bound on delays, in commits", GAUGE, U64) \
+	S(paused, "", "1 while the controller grants nothing to the job", GAUGE, U64) \
+	S(running, "updates", "granted pushes in progress", GAUGE, U64) \
 	S(granted, "updates", \
-		"pushes granted, or under way by a server's word: applied + dropped + failed + voided + running", COUNTER, \
+		"pushes granted, or reported in progress by a server: applied + dropped + failed + " \
+		"voided + running", COUNTER, \
 		U64) \
 	S(granted_bytes, "bytes", "bytes of granted transfers", COUNTER, U64) \
-	S(applied, "updates", "granted pushes applied", COUNTER, U64) \
-	S(dropped, "updates", "granted pushes dropped by the server", COUNTER, U64) \
+	S(applied, "updates", "granted pushes that were applied", COUNTER, U64) \
+	S(dropped, "updates", "granted pushes that the server dropped", COUNTER, U64) \
 	S(failed, "updates", "granted pushes that failed", COUNTER, U64) \
-	S(voided, "updates", "granted pushes given up", COUNTER, U64) \
-	S(ungranted, "updates", "pushes dropped by the controller, without a grant", COUNTER, U64) \
-	S(pulls_granted, "pulls", "pulls granted, or under way by a server's word", COUNTER, U64) \
-	S(pulls_delivered, "pulls", "granted pulls delivered", COUNTER, U64) \
-	S(pulls_failed, "pulls", "granted pulls that had nothing newer, failed or were given up", COUNTER, U64) \
+	S(voided, "updates", "granted pushes that were voided", COUNTER, U64) \
+	S(ungranted, "updates", "pushes that the controller dropped instead of granting", COUNTER, U64) \
+	S(pulls_granted, "pulls", "pulls granted, or reported in progress by a server", COUNTER, U64) \
+	S(pulls_delivered, "pulls", "granted pulls that were delivered", COUNTER, U64) \
+	S(pulls_failed, "pulls", "granted pulls that found nothing newer, failed or were voided", COUNTER, U64) \
 	S(delay_sum, "updates", "sum of the delays of applied updates", COUNTER, F64) \
 	S(delay_max, "updates", "greatest delay of an applied update", GAUGE, U64)
 
 #define CTL_LEASE_STATS(S) \
-	S(held, "leases", "of slots of a switch: asked for, in force, or about to end", GAUGE, U64) \
-	S(slots, "slots", "of these", GAUGE, U64) \
-	S(begun, "leases", "put in force, by this life", COUNTER, U64)
+	S(held, "leases", "leases of a switch's slots: requested, in force, or ending", GAUGE, U64) \
+	S(slots, "slots", "slots of these leases", GAUGE, U64) \
+	S(begun, "leases", "leases put in force in this epoch", COUNTER, U64)
 
 #define CTL_LINK_STATS(S) \
-	S(estimate_bps, "bit/s", "what it is believed to carry for us", GAUGE, F64) \
+	S(estimate_bps, "bit/s", "estimated capacity for our traffic", GAUGE, F64) \
 	S(spread_bps, "bit/s", "mean absolute deviation of the samples", GAUGE, F64) \
-	S(share_bps, "bit/s", "what one flow of ours gets beside those that a monitor sees", GAUGE, F64) \
-	S(reserved_bps, "bit/s", "promised now", GAUGE, F64) \
-	S(age_seconds, "seconds", "since the estimate last changed; NaN: never measured", GAUGE, F64) \
-	S(samples, "samples", "transfers that the estimate has learnt from", COUNTER, U64) \
-	S(running, "transfers", "transfers of ours on it now", GAUGE, U64) \
-	S(queued, "transfers", "granted, and waiting for it", GAUGE, U64) \
-	S(pending, "transfers", "not granted yet", GAUGE, U64)
+	S(share_bps, "bit/s", \
+		"capacity that one flow of ours gets beside the flows that a monitor reports", GAUGE, F64) \
+	S(reserved_bps, "bit/s", "capacity reserved now", GAUGE, F64) \
+	S(age_seconds, "seconds", "seconds since the estimate changed; NaN: never measured", GAUGE, F64) \
+	S(samples, "samples", "transfers that the estimate was learnt from", COUNTER, U64) \
+	S(running, "transfers", "transfers on the link now", GAUGE, U64) \
+	S(queued, "transfers", "granted transfers that wait for the link", GAUGE, U64) \
+	S(pending, "transfers", "requests without a grant", GAUGE, U64)
 
 #define CTL_ENDED_STATS(S) \
-	S(ended, "updates", "not applied, for this reason", COUNTER, U64)
+	S(ended, "updates", "updates that were not applied, by reason", COUNTER, U64)
 /* clang-format on */
 
 #define FIELD(name, unit, help, kind, type) hd_stat_##type name;
@@ -115,14 +117,14 @@ static const struct hd_stat ended_stats[] = {CTL_ENDED_STATS(STAT)};
 
 const struct hd_stat_group ctl_counter_group = {
 	.name = "controller",
-	.help = "what the controller did",
+	.help = "actions of the controller",
 	.stats = counter_stats,
 	.count = COUNT(counter_stats),
 };
 
 const struct hd_stat_group ctl_gauge_group = {
 	.name = "fabric",
-	.help = "what the controller has",
+	.help = "present state of the controller",
 	.stats = gauge_stats,
 	.count = COUNT(gauge_stats),
 };
@@ -137,7 +139,7 @@ const struct hd_stat_group ctl_job_group = {
 
 const struct hd_stat_group ctl_lease_group = {
 	.name = "lease",
-	.help = "jobs' leases of slots of switches, for all-reduces and for groups of pushes",
+	.help = "leases of switch slots, by job and kind: for all-reduces or for groups of pushes",
 	.label = {"tenant", "job", "kind"},
 	.stats = lease_stats,
 	.count = COUNT(lease_stats),
@@ -153,7 +155,7 @@ const struct hd_stat_group ctl_link_group = {
 
 const struct hd_stat_group ctl_ended_group = {
 	.name = "updates",
-	.help = "why updates were not applied",
+	.help = "updates that were not applied, by reason",
 	.label = {"reason"},
 	.stats = ended_stats,
 	.count = COUNT(ended_stats),
@@ -302,7 +304,7 @@ static void add_links(const struct hd_controller *c, struct hd_stats *stats) {
 	free(use);
 }
 
-/* What the shell's tables of counters, ports, queues and cores show: jobs and links have their own. */
+/* For the shell's tables of counters, ports, queues and cores; jobs and links have tables of their own. */
 void ctl_stats_own(const struct hd_controller *c, struct hd_stats *stats) {
 	add_gauges(c, stats);
 	hd_stats_add(stats, &ctl_counter_group, NULL, &c->counters);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shell's tables: which there are, and the message that asks for one. hd_rows.h has documents and pages. */
+/* The list of the shell's tables, and the message that asks for one. hd_rows.h has documents and pages. */
 #include "ctl_base.h"
 #include "ctl_dataplane.h"
 #include "ctl_elastic.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to controller/: the rows of each shell table, written as flat JSON objects as they are walked. */
+/* Private to controller/: the rows of the shell's tables, written as flat JSON objects one by one. */
 #ifndef CTL_TABLE_H
 #define CTL_TABLE_H
 
@@ -29,19 +29,19 @@ extern const struct hd_stat_group ctl_counter_group, ctl_gauge_group, ctl_ended_
 
 extern const struct hd_stat_group ctl_job_group, ctl_lease_group, ctl_link_group;
 
-#define CTL_ID_BYTES 9 /* 8 digits, as logs have them, and the NUL */
+#define CTL_ID_BYTES 9 /* 8 digits as in logs, and the NUL */
 
 struct ctl_link_use {
 	uint32_t running, queued, pending;
 	double reserved_bps;
 };
-/* For the label `job` of metrics, which tells samples apart: a job that only its server has told of has no name yet,
- * and goes by its id. */
+/* The label `job` of metrics: the job's name, or its id while only its server has reported it and it has no name
+ * yet. */
 const char *ctl_job_label(const struct ctl_job *job, char id[CTL_ID_BYTES]);
 void ctl_histograms(const struct hd_controller *c, struct hd_stats *stats);
 /* Without histograms, jobs, leases and links. */
 void ctl_stats_own(const struct hd_controller *c, struct hd_stats *stats);
-/* What is on each link now, [ctl_link_count(c)], malloc'ed; NULL: no memory. */
+/* The use of each link now, [ctl_link_count(c)], malloc'ed; NULL: no memory. */
 struct ctl_link_use *ctl_links_use(const struct hd_controller *c);
 void ctl_show(
 	struct hd_controller *c,

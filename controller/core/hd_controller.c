@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Life of the controller core: creation, packets and timers in, what every call ends with. */
+/* The controller core: creation and destruction, packets and timers, the end of every call. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_dataplane.h"
@@ -21,7 +21,7 @@
 
 /* --- sessions --- */
 
-/* A shell does not register: its session is its visit. */
+/* A shell does not register: its events are those of its session. */
 static void tell_visit(
 	const struct hd_controller *c,
 	const struct hd_session *session,
@@ -88,7 +88,7 @@ static void on_closed(
 		return;
 	tell_visit(c, session, HD_EVENT_NODE_DOWN, reason);
 	hd_session_set_user(session, NULL);
-	/* Nothing can be said to it any more. */
+	/* The session is closed: no message can be sent. */
 	if (!node->doomed) {
 		node->doomed = true;
 		c->doomed_count++;
@@ -161,7 +161,7 @@ static int endpoint_create(struct hd_controller *c) {
 	return hd_endpoint_create(&config, &c->endpoint);
 }
 
-/* Has the kernel give the pages now. Tokens are random, so each request of the first hundreds met four page faults:
+/* Lets the kernel map the pages now. Tokens are random, so each of the first few hundred requests met four page faults:
  * 10 of the 50 us that the controller took for a request after silence. */
 static void touch(void *memory, size_t bytes) {
 	volatile uint8_t *at = memory;
@@ -277,9 +277,9 @@ static void close_doomed(struct hd_controller *c, struct hd_sink *sink) {
 	}
 }
 
-/* What every call ends with: overflowed sessions, slow timers, a planning pass when one is due. */
+/* The end of every call: closes overflowed sessions, checks slow timers, plans when a pass is due. */
 static void settle(struct hd_controller *c, struct hd_sink *sink) {
-	/* A node that goes down is told of to others, whose queues may overflow in turn. */
+	/* Other nodes are notified of a lost node; that may overflow their queues in turn. */
 	while (c->doomed_count)
 		close_doomed(c, sink);
 	ctl_groups_settle(c, sink);

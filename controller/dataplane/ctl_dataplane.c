@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asks nodes for what they have counted, and keeps the newest two answers of each. */
+/* Polls nodes for their packet counters, and keeps the last two answers of each. */
 #include "ctl_dataplane.h"
 
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 #define POLLS_AT_ONCE 64 /* of 8,192 nodes: each answers with a datagram of about 150 bytes */
 #define POLLS_APART_NS (2 * HD_MS)
 #define LOOKS_APART_NS                                                                             \
-	(250 * HD_MS) /* rounds are at least so far apart, however often operators look */
-#define ROUNDS_LATE_MAX 8 /* an answer may come when so many further rounds have begun */
-#define RATE_SPAN_MAX_NS (5 * HD_SECOND) /* two answers further apart make no rate of now */
+	(250 * HD_MS) /* the minimum time between rounds, however often operators look */
+#define ROUNDS_LATE_MAX 8 /* an answer may come after this many further rounds have begun */
+#define RATE_SPAN_MAX_NS (5 * HD_SECOND) /* answers further apart give no current rate */
 
-/* --- asking --- */
+/* --- polling --- */
 
-/* When the round after this one begins. */
+/* When the next round begins. */
 static hd_ns next_round(const struct ctl_dataplane *d) {
 	hd_ns soon = hd_ns_add(d->began, HD_POLL_INTERVAL_US * HD_US);
 	hd_ns later = hd_ns_add(d->began, HD_POLL_SCRAPE_US * HD_US);
@@ -62,7 +62,7 @@ static void ask(struct hd_controller *c, struct ctl_node *node, struct hd_sink *
 
 /* --- answers --- */
 
-/* Whether what only grows is less than before: who counts it has begun anew. */
+/* Whether a counter is less than before: the node has restarted. */
 static bool has_fallen(const struct hd_dataplane *now, const struct hd_dataplane *before) {
 	for (size_t i = 0; i < HD_DATAPLANE_COUNT; i++)
 		if (hd_dataplane_group.stats[i].kind == HD_STAT_COUNTER
@@ -71,7 +71,7 @@ static bool has_fallen(const struct hd_dataplane *now, const struct hd_dataplane
 	return false;
 }
 
-/* Marks begin anew after the last one, at 1. */
+/* Marks wrap around to 1. */
 static bool is_after(uint32_t mark, uint32_t other) {
 	return mark != other && mark - other < UINT32_MAX / 2;
 }
@@ -93,7 +93,7 @@ take(struct hd_controller *c,
 	r->last = *values;
 	r->at = at;
 	r->taken = c->now;
-	/* What was asked for before the operator's `clear` is no base: it may be from long before. */
+	/* An answer to a POLL from before the operator's `clear` is no base: its values may be old. */
 	if (!r->clear_due || !is_after(mark, c->dataplane.mark_at_clear))
 		return;
 	r->base = *values;
@@ -101,7 +101,7 @@ take(struct hd_controller *c,
 	r->clear_due = false;
 }
 
-/* One of the last questions, and the first answer to it or to a later one. */
+/* Whether it is the first answer to one of the last polls or to a later one. */
 static bool is_due(const struct ctl_node *node, uint32_t mark) {
 	const struct ctl_readings *r = node->readings;
 
@@ -131,7 +131,7 @@ void ctl_dataplane_take(
 	take(c, r, m->mark, m->at_ns, &values);
 }
 
-/* Our own counters are read, not asked for. */
+/* The controller's own counters are read directly. */
 static void read_own(struct hd_controller *c) {
 	struct hd_stats *stats = hd_stats_create();
 	struct hd_dataplane values = {0};
@@ -179,7 +179,7 @@ uint32_t ctl_dataplane_clear(struct hd_controller *c) {
 	struct ctl_node *node;
 	uint32_t count = 1;
 
-	/* The answers to the next round are the base. */
+	/* The answers to the next round become the base. */
 	c->dataplane.mark_at_clear = c->dataplane.mark;
 	c->dataplane.own.clear_due = true;
 	TAILQ_FOREACH (node, &c->nodes, entry) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What nodes have counted, for whoever reads metrics of this controller only. */
+/* Packet counters of nodes, as metrics of the controller. */
 #include "ctl_dataplane.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 const struct hd_stat_group ctl_node_group = {
 	.name = "node",
-	.help = "what nodes have counted of packets",
+	.help = "packet counters of nodes",
 	.label = {"node", "role", "host"},
 	.stats = hd_dataplane_stats,
 	.count = HD_DATAPLANE_COUNT,
@@ -76,7 +76,7 @@ static uint32_t take_samples(const struct hd_controller *c, struct sample *sampl
 	return count;
 }
 
-/* A sample must not be there twice: of nodes with the same labels the first stands for all. */
+/* No sample may occur twice: of several nodes with the same labels only the first is exported. */
 void ctl_dataplane_stats(const struct hd_controller *c, struct hd_stats *stats) {
 	struct sample *samples = calloc((size_t)c->node_count + 1, sizeof *samples);
 	uint32_t count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operator sees of the dataplane: node by node, and summed by host, by job and by link. */
+/* The shell's tables of packet counters: by node, and summed by host, by job and by link. */
 #include "ctl_base.h"
 #include "ctl_dataplane.h"
 #include "ctl_row.h"
@@ -10,53 +10,59 @@
 
 /* clang-format off */
 #define TRAFFIC(F, row) \
-	F(row, rx_pps, REAL_OR_NULL, "packets a second received, of late; null: there are no two answers yet") \
-	F(row, rx_mbps, REAL_OR_NULL, "their payload") \
-	F(row, tx_pps, REAL_OR_NULL, "packets a second sent") \
-	F(row, tx_mbps, REAL_OR_NULL, "their payload") \
-	F(row, resent_pps, REAL_OR_NULL, "of these, chunks and control packets that were sent again") \
-	F(row, cpu_percent, REAL_OR_NULL, "of one processor, of the threads that move packets") \
-	F(row, drops, COUNT_OR_NULL, "packets that were dropped, for all reasons") \
-	F(row, drop_reason, TEXT, "the most frequent; empty: nothing was dropped")
+	F(row, rx_pps, REAL_OR_NULL, "packets received per second, recently; null: fewer than two answers yet") \
+	F(row, rx_mbps, REAL_OR_NULL, "payload received, in Mbit/s, recently; null: fewer than two answers yet") \
+	F(row, tx_pps, REAL_OR_NULL, "packets sent per second, recently; null: fewer than two answers yet") \
+	F(row, tx_mbps, REAL_OR_NULL, "payload sent, in Mbit/s, recently; null: fewer than two answers yet") \
+	F(row, resent_pps, REAL_OR_NULL, \
+		"chunks and control packets retransmitted per second, recently; null: fewer than two answers yet") \
+	F(row, cpu_percent, REAL_OR_NULL, \
+		"processor time of the threads that move packets, in percent of one processor; " \
+		"null: fewer than two answers yet") \
+	F(row, drops, COUNT_OR_NULL, "packets dropped, for all reasons") \
+	F(row, drop_reason, TEXT, "most frequent reason; empty: nothing was dropped")
 
 #define DATAPLANE(F, row) \
-	F(row, name, TEXT, "what the node calls itself") \
+	F(row, name, TEXT, "name of the node") \
 	F(row, role, TEXT, "controller, server, replica, worker, aggregator, switch or monitor") \
-	F(row, host, TEXT, "its name in the topology; empty: the controller") \
-	F(row, tenant, TEXT, "of a worker") \
-	F(row, job, TEXT, "of a worker") \
+	F(row, host, TEXT, "name of its host in the topology; empty: the controller") \
+	F(row, tenant, TEXT, "tenant of a worker") \
+	F(row, job, TEXT, "job of a worker") \
 	F(row, worker, COUNT_OR_NULL, "rank of a worker") \
-	F(row, address, ADDRESS, "ADDR:PORT; 0.0.0.0:0: the controller") \
-	F(row, age_s, REAL_OR_NULL, "since it said what follows; null: it has not answered") \
-	F(row, cleared_s, REAL_OR_NULL, "counted since `clear`, so long ago; null: since the node began") \
+	F(row, address, ADDRESS, "address of the session, ADDR:PORT; 0.0.0.0:0: the controller") \
+	F(row, age_s, REAL_OR_NULL, "age of its last answer, in seconds; null: it has not answered") \
+	F(row, cleared_s, REAL_OR_NULL, \
+		"seconds since `clear`, from which the counters count; null: since the node started") \
 	TRAFFIC(F, row)
 
 #define HOSTS(F, row) \
-	F(row, host, TEXT, "its name in the topology") \
-	F(row, nodes, COUNT, "of it") \
-	F(row, silent, COUNT, "of these, without an answer for 3 s") \
+	F(row, host, TEXT, "name of the host in the topology") \
+	F(row, nodes, COUNT, "nodes on the host") \
+	F(row, silent, COUNT, "nodes that have not answered for 3 s") \
 	TRAFFIC(F, row)
 
 #define JOBS(F, row) \
-	F(row, tenant, TEXT, "who owns the job") \
-	F(row, job, TEXT, "its name") \
-	F(row, workers, COUNT, "registered: what follows is theirs") \
-	F(row, silent, COUNT, "of these, without an answer for 3 s") \
+	F(row, tenant, TEXT, "tenant that owns the job") \
+	F(row, job, TEXT, "name of the job") \
+	F(row, workers, COUNT, "registered workers of the job") \
+	F(row, silent, COUNT, "workers that have not answered for 3 s") \
 	TRAFFIC(F, row)
 
 #define LINKS(F, row) \
-	F(row, link, TEXT, "FROM>TO, at a host with nodes") \
-	F(row, host, TEXT, "that host") \
+	F(row, link, TEXT, "name of the link, FROM>TO, at a host with nodes") \
+	F(row, host, TEXT, "name of that host") \
 	F##_OF(row, direction, "out in", \
-		"out: what the nodes of the host sent; in: what they received; also to and from each other") \
-	F(row, nodes, COUNT, "of the host") \
-	F(row, silent, COUNT, "of these, without an answer for 3 s") \
-	F(row, packets, COUNT, "that way") \
-	F(row, bytes, COUNT, "their payload") \
-	F(row, pps, REAL_OR_NULL, "packets a second, of late") \
-	F(row, mbps, REAL_OR_NULL, "their payload") \
-	F(row, estimate_mbps, REAL, "what the link is believed to carry for us; packets inside the host do not cross it") \
-	F(row, drops, COUNT, "out: that could not leave; in: dropped when they had arrived")
+		"out: sent by the nodes of the host; in: received by them; packets between them are included") \
+	F(row, nodes, COUNT, "nodes on the host") \
+	F(row, silent, COUNT, "nodes that have not answered for 3 s") \
+	F(row, packets, COUNT, "packets in this direction") \
+	F(row, bytes, COUNT, "payload in this direction, in bytes") \
+	F(row, pps, REAL_OR_NULL, "packets per second, recently; null: fewer than two answers yet") \
+	F(row, mbps, REAL_OR_NULL, "payload in Mbit/s, recently; null: fewer than two answers yet") \
+	F(row, estimate_mbps, REAL, \
+		"estimated capacity of the link for our traffic, in Mbit/s; packets inside the " \
+		"host do not cross it") \
+	F(row, drops, COUNT, "out: packets that could not be sent; in: packets dropped after they arrived")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -64,7 +70,7 @@ HD_ROW_SHAPE(
 	dataplane_row,
 	DATAPLANE,
 	"dataplane",
-	"what every node has counted of packets; counters are missing until it has answered",
+	"packet counters of every node; a node has none until it has answered",
 	.group = &hd_dataplane_group,
 	.partial = true
 );
@@ -73,7 +79,7 @@ HD_ROW_SHAPE(
 	hosts_row,
 	HOSTS,
 	"dataplane-hosts",
-	"the same, summed by host",
+	"packet counters, summed by host",
 	.group = &hd_dataplane_group
 );
 HD_ROW_SHAPE(
@@ -81,7 +87,7 @@ HD_ROW_SHAPE(
 	jobs_row,
 	JOBS,
 	"dataplane-jobs",
-	"the same of workers, summed by job",
+	"packet counters of workers, summed by job",
 	.group = &hd_dataplane_group
 );
 HD_ROW_SHAPE(
@@ -89,10 +95,10 @@ HD_ROW_SHAPE(
 	links_row,
 	LINKS,
 	"dataplane-links",
-	"what the nodes of a host have sent and received, beside what its link carries"
+	"packets that the nodes of a host have sent and received, and the capacity of its link"
 );
 
-/* What the rows of nodes, hosts and jobs have in common. */
+/* Sets the fields that rows of nodes, hosts and jobs share. */
 #define SET_TRAFFIC(row, t)                                                                        \
 	do {                                                                                       \
 		(row)->rx_pps = (t)->rx_pps;                                                       \
@@ -122,7 +128,7 @@ static void put_counters(struct hd_rows *rows, const struct ctl_traffic *t) {
 	hd_row_put_group(rows, &row);
 }
 
-/* --- node by node --- */
+/* --- by node --- */
 
 static void put_node(
 	const struct hd_controller *c,
@@ -228,7 +234,7 @@ static int by_host(const void *a, const void *b) {
 	);
 }
 
-/* Calls row() for each host that has nodes, with what these have counted together. */
+/* Calls row() for each host that has nodes, with the sum of their counters. */
 static uint64_t each_host(
 	const struct hd_controller *c,
 	struct hd_rows *rows,
@@ -325,7 +331,7 @@ static uint64_t host_links(
 ) {
 	uint32_t up, down;
 
-	/* Which of a host's several links a packet took is not counted. */
+	/* A host with several links has no counters for each. */
 	if (one->host_index < 0
 	    || hd_topology_links_of(c->config.topology, one->host_index, &up, &down) < 0)
 		return 0;

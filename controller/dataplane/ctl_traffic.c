@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of what nodes have counted. */
+/* Sums of packet counters of nodes. */
 #include "ctl_dataplane.h"
 
 #include <math.h>
 
 #define FRESH_NS (HD_POLL_HOLD_US * HD_US)
 
-/* Of counters what has come since `clear`. */
+/* Of counters, the part since `clear`. */
 static void add_counted(struct ctl_traffic *t, const struct ctl_readings *r) {
 	for (size_t i = 0; i < HD_DATAPLANE_COUNT; i++) {
 		bool counter = hd_dataplane_group.stats[i].kind == HD_STAT_COUNTER;

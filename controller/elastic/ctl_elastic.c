@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How many workers a job should have: one policy says it (policy/hd_elastic.h), this makes it so. The target goes out
- * with the next roster, together with who takes part and what depends on their number; whoever starts workers looks
- * at it (`show elastic`), and who is too many gets NOTICE, as from a cloud that takes its machine away: it flushes and
- * leaves. A worker's own notice counts: it is on its way out already. Nothing here waits for a worker.
+ * The number of workers of a job: one policy decides it (policy/hd_elastic.h), and this file carries it out. The next
+ * roster has the target, the workers and the values that depend on their number. The program that starts workers reads
+ * the target (`show elastic`). A worker above the target gets NOTICE, as from a cloud that takes its machine away: it
+ * flushes and leaves. A worker that has sent a notice of its own is leaving already. Nothing here waits for a worker.
  */
 #include "ctl_base.h"
 #include "ctl_elastic.h"
@@ -18,10 +18,10 @@ static double seconds(const struct hd_controller *c) {
 	return (double)c->now * 1e-9;
 }
 
-/* What the workers have reported so far is an observation. */
+/* Makes one observation of the workers' reports so far. */
 static void take_reports(const struct hd_controller *c, struct ctl_elastic *elastic) {
 	const struct ctl_step_reports *r = &elastic->reports;
-	/* Who came later counts from 1, and these may all be such. */
+	/* A worker that came later counts its steps from 1, and all of these may be such. */
 	const uint64_t newest = r->step > elastic->newest ? r->step : elastic->newest;
 	const struct hd_elastic_observation o = {
 		.step = newest,
@@ -51,7 +51,7 @@ void ctl_elastic_count(struct hd_controller *c, struct ctl_job *job) {
 
 	if (!elastic)
 		return;
-	/* None of them comes any more that could make them more. */
+	/* No worker is left whose report could still be added. */
 	if (job->roster.count == 0 && elastic->reports.count > 0)
 		take_reports(c, elastic);
 	hd_elastic_count(&elastic->owner, seconds(c), job->roster.count);
@@ -64,7 +64,7 @@ void ctl_elastic_count(struct hd_controller *c, struct ctl_job *job) {
 void ctl_elastic_enters(struct ctl_job *job, uint16_t rank) {
 	const struct ctl_node *node = job->workers[rank];
 
-	/* The first to come tells whether they are the last ones again, whom a cut had taken away. */
+	/* The first one to come shows whether the last workers are back after a lost connection. */
 	if (job->elastic && job->roster.count == 0
 	    && job->boot[rank] == hd_session_peer_boot(node->session))
 		hd_elastic_back(&job->elastic->owner);
@@ -88,7 +88,7 @@ void ctl_elastic_shape(const struct ctl_job *job, struct hd_roster *roster) {
 	roster->scale = shape.scale;
 }
 
-/* --- too many --- */
+/* --- surplus workers --- */
 
 static void send_away(
 	struct hd_controller *c,
@@ -105,7 +105,7 @@ static void send_away(
 		return;
 	job->elastic->sent_away++;
 	c->counters.sent_away++;
-	/* From here on as if it had said so itself. */
+	/* From here on as if the worker had sent the notice. */
 	ctl_notice(c, node, &message.notice, sink);
 }
 
@@ -132,7 +132,7 @@ void ctl_elastic_release(struct hd_controller *c, struct ctl_job *job, struct hd
 
 /* --- decisions --- */
 
-static void said(struct hd_controller *c, const struct ctl_job *job, struct hd_sink *sink) {
+static void show_target(struct hd_controller *c, const struct ctl_job *job, struct hd_sink *sink) {
 	const struct hd_elastic *owner = &job->elastic->owner;
 	char text[64];
 
@@ -169,10 +169,10 @@ static void decide(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 	ctl_check_by(c, elastic->look_at);
 	if (changed) {
 		elastic->changes++;
-		said(c, job, sink);
+		show_target(c, job, sink);
 		ctl_kept_changed(c);
 	}
-	/* Also without another target: another policy may have another scale. */
+	/* Also with the same target: a new policy may have another scale. */
 	ctl_roster_due(c, job);
 }
 
@@ -226,7 +226,7 @@ int ctl_elastic_price(
 	if (!hd_text_real(text, &price)
 	    || hd_elastic_price(&job->elastic->owner, seconds(c), price) < 0) {
 		(void)snprintf(
-			error, error_bytes, "price: '%s' (of a worker for an hour, 0 or more)", text
+			error, error_bytes, "price: '%s' (of a worker per hour, 0 or more)", text
 		);
 		return -EINVAL;
 	}
@@ -234,7 +234,7 @@ int ctl_elastic_price(
 	return 0;
 }
 
-/* --- what workers report --- */
+/* --- reports of workers --- */
 
 static void observe(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	take_reports(c, job->elastic);
@@ -299,7 +299,7 @@ static hd_ns look(struct hd_controller *c, struct ctl_job *job, struct hd_sink *
 	struct ctl_elastic *elastic = job->elastic;
 	const struct ctl_step_reports *r = &elastic->reports;
 
-	/* Some have died since the first of them. */
+	/* Some workers were lost since the first report. */
 	if (r->count > 0 && c->now >= hd_ns_add(r->since, CTL_ELASTIC_NS))
 		observe(c, job, sink);
 	if (c->now >= elastic->look_at) {

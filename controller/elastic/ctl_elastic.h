@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Private to controller/: the owner of a job's worker count (policy/hd_elastic.h), and what the controller does of it.
+ * Private to controller/: the owner of a job's worker count (policy/hd_elastic.h), and how the controller applies it.
  *
- *   COMMAND elastic --> policy     OBSERVE of each worker --> one observation for as many as there are workers
+ *   COMMAND elastic --> policy     OBSERVE of each worker --> one observation when all workers have reported
  *                          \             |
  *                        target, reason --> ROSTER: ranks, target, N, tau_max and scale, one change
  *                              \-- NOTICE to workers above it: they flush and leave
@@ -16,22 +16,23 @@
 #include "hd_node.h"
 #include "hd_roster.h"
 
-#define CTL_ELASTIC_NS HD_SECOND /* between two looks of a policy, without anything new */
-#define CTL_ELASTIC_KEEP_NS (10 * HD_SECOND) /* what was spent since the last is lost with a life */
+#define CTL_ELASTIC_NS HD_SECOND /* between two decisions of a policy without a new observation */
+/* A lost process loses the account since the last save. */
+#define CTL_ELASTIC_KEEP_NS (10 * HD_SECOND)
 
 struct hd_controller;
 struct ctl_job;
 struct ctl_node;
 struct hd_rows;
 
-/* Reports of workers' steps, until there are as many as workers. */
+/* Reports of the workers' steps, until all have reported. */
 struct ctl_step_reports {
 	uint32_t count, timed;
 	hd_ns since;
 	uint64_t step;
 	double loss_sum;
 	uint64_t samples;
-	double step_s; /* the sum of `timed` ones */
+	double step_s; /* the sum over the `timed` reports */
 };
 
 struct ctl_elastic {
@@ -39,15 +40,15 @@ struct ctl_elastic {
 	struct ctl_step_reports reports;
 	hd_ns look_at;
 	hd_ns kept_at;
-	uint64_t newest; /* step of those that take part; 0: nobody does */
-	uint64_t changes; /* of the target, by this life */
-	uint64_t sent_away; /* workers that got NOTICE, by this life */
-	uint64_t refused; /* reports, by this life */
-	char refusal[HD_ELASTIC_REASON_BYTES]; /* the newest of them */
-	double held_norm; /* of the newest report; < 0: not known */
+	uint64_t newest; /* step of the present workers; 0: there are none */
+	uint64_t changes; /* of the target, by this process */
+	uint64_t sent_away; /* workers that got NOTICE, by this process */
+	uint64_t refused; /* reports, by this process */
+	char refusal[HD_ELASTIC_REASON_BYTES]; /* the text of the newest of them */
+	double held_norm; /* of the newest report; < 0: unknown */
 };
 
-/* Of an operator: the words of hd_elastic_set(). 0; -EINVAL with error, -ENOMEM: nothing has changed. */
+/* For an operator: the words of hd_elastic_set(). 0; -EINVAL with error, -ENOMEM: nothing has changed. */
 int ctl_elastic_set(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -56,7 +57,7 @@ int ctl_elastic_set(
 	char *error,
 	size_t error_bytes
 );
-/* What a worker costs for an hour from now on, in words. The same. */
+/* The price of a worker for an hour from now on, as a text. Errors as above. */
 int ctl_elastic_price(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -71,23 +72,24 @@ void ctl_observe(
 	const struct hd_msg_observe *message,
 	struct hd_sink *sink
 );
-/* Another number of workers takes part. */
+/* The number of workers has changed. */
 void ctl_elastic_count(struct hd_controller *c, struct ctl_job *job);
-/* The worker of this rank is about to be one of the roster: job->boot has its former life, if there was one. */
+/* The worker of this rank is about to join the roster: job->boot has its former process, if there was one. */
 void ctl_elastic_enters(struct ctl_job *job, uint16_t rank);
-/* Sets what goes with the ranks; without a policy that is nothing. */
+/* Sets the values that depend on the ranks; without a policy there are none. */
 void ctl_elastic_shape(const struct ctl_job *job, struct hd_roster *roster);
 /* Workers above the target are told to leave: those with the highest ranks. */
 void ctl_elastic_release(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
-/* Policies look. Returns when to look again. */
+/* Lets policies decide. Returns the time of the next check. */
 hd_ns ctl_elastic_check(struct hd_controller *c, struct hd_sink *sink);
 
 /* --- ctl_elastic_kept.c --- */
-/* For the next life; NULL: nothing to keep. */
+/* The state for the next controller process; NULL: none. */
 json_t *ctl_elastic_out(const struct ctl_job *job);
-/* From the job's object of the last life: *elastic is the caller's, NULL: none. 0, -EINVAL (said), -ENOMEM. */
+/* Reads the state that the last process saved with the job: *elastic is the caller's, NULL: none. 0, -EINVAL (logged),
+ * -ENOMEM. */
 int ctl_elastic_in(const struct hd_json_object *job, struct ctl_elastic **elastic);
-/* The job has that again, and owns it. */
+/* Gives that state to the job, which owns it. */
 void ctl_elastic_again(struct ctl_job *job, struct ctl_elastic *elastic);
 
 /* --- ctl_elastic_show.c --- */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The owner of a job's worker count, for the controller's next life: in the job's object (ctl_kept.c)
+ * The owner of a job's worker count, saved for the controller's next process in the job's object (ctl_kept.c)
  *
  *   "elastic": {"words": "policy=budget n=4 worker_s=3600", "target": 4, "reason": "...", "step": 812,
  *               "steps": 1912, "steps_before": 1100, "ran_s": 100.5, "worker_s": 402, "money": 0.1, "price": 0.36}
  *
- * A policy's own state is not kept: it learns anew, and the target stays until it has another.
+ * A policy's own state is not saved: it learns again, and the target stays until it decides on another.
  */
 #include "ctl_elastic.h"
 #include "ctl_job.h"
@@ -100,7 +100,7 @@ build(const struct hd_json_object *in, const struct kept *kept, struct hd_elasti
 	char error[HD_TEXT_BYTES_MAX], field[4 * HD_NAME_BYTES_MAX];
 
 	hd_elastic_init(owner);
-	/* What has no workers yet had them: a policy that asks for their number gets the target. */
+	/* There are no workers yet: a policy that needs their number gets the target. */
 	if (hd_elastic_set(owner, kept->words, 0, (uint32_t)kept->target, error, sizeof error)
 	    < 0) {
 		(void)snprintf(field, sizeof field, "%s.words", in->prefix);
@@ -115,7 +115,7 @@ build(const struct hd_json_object *in, const struct kept *kept, struct hd_elasti
 			.worker_s = kept->worker_s,
 			.money = kept->money,
 			.step = (uint64_t)kept->step,
-			/* An older controller has kept no other. */
+			/* An older controller has saved no other. */
 			.steps = (uint64_t)fmax(kept->steps, kept->step),
 			.steps_before = (uint64_t)kept->steps_before,
 		},

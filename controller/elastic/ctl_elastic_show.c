@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What operators, and whoever starts workers, see of the owners of worker counts. */
+/* The shell's table of the owners of worker counts, for operators and for programs that start workers. */
 #include "ctl_elastic.h"
 #include "ctl_row.h"
 #include "hd_text.h"
@@ -8,30 +8,30 @@
 
 /* clang-format off */
 #define ELASTIC(F, row) \
-	F(row, tenant, TEXT, "who owns the job") \
-	F(row, job, TEXT, "its name") \
-	F(row, policy, TEXT, "who says how many workers it should have; empty: nobody") \
-	F(row, target, COUNT, "workers that it should have; 0: nobody says") \
-	F(row, workers, COUNT, "that take part") \
-	F(row, leaving, COUNT, "of these, those that will be preempted or were told to leave") \
-	F(row, reason, TEXT, "why so many") \
-	F(row, roster, VERSION, "which change of who takes part was said last, EPOCH.CHANGES") \
-	F(row, sync_count, COUNT, "N of N-sync, said with it; 0: the job's") \
-	F(row, tau_max, COUNT, "bound on delays, said with it; 0: the job's") \
-	F(row, scale, REAL_OR_NULL, "factor on updates, said with it; null: nothing was said") \
-	F(row, words, TEXT, "the policy, as `elastic set` takes it") \
-	F(row, step, COUNT, "the newest that workers reported") \
-	F(row, loss, REAL_OR_NULL, "mean of a sample, of the newest reports") \
-	F(row, step_ms, REAL_OR_NULL, "how long a step took") \
-	F(row, held_norm, REAL_OR_NULL, "L2 norm of what a worker's filter holds back") \
-	F(row, price, REAL_OR_NULL, "of a worker for an hour") \
-	F(row, ran_s, REAL_OR_NULL, "since the policy was set first") \
-	F(row, worker_s, REAL_OR_NULL, "worker-seconds that were used") \
-	F(row, money, REAL_OR_NULL, "that was spent") \
-	F(row, changes, COUNT, "of the target, by this life") \
-	F(row, sent_away, COUNT, "workers that were told to leave, by this life") \
-	F(row, refused, COUNT, "reports that were refused, by this life") \
-	F(row, refusal, TEXT, "why, of the newest")
+	F(row, tenant, TEXT, "tenant that owns the job") \
+	F(row, job, TEXT, "name of the job") \
+	F(row, policy, TEXT, "policy that determines the number of workers; empty: none") \
+	F(row, target, COUNT, "number of workers that the job should have; 0: no policy") \
+	F(row, workers, COUNT, "workers that take part") \
+	F(row, leaving, COUNT, "of these, workers that will be preempted or were told to leave") \
+	F(row, reason, TEXT, "reason of the target") \
+	F(row, roster, VERSION, "newest announced change of the membership, EPOCH.CHANGES") \
+	F(row, sync_count, COUNT, "N of N-sync in that change; 0: as the job states") \
+	F(row, tau_max, COUNT, "bound on delays in that change; 0: as the job states") \
+	F(row, scale, REAL_OR_NULL, "factor on updates in that change; null: nothing was announced") \
+	F(row, words, TEXT, "the policy as `elastic set` takes it") \
+	F(row, step, COUNT, "newest step that workers reported") \
+	F(row, loss, REAL_OR_NULL, "mean loss per sample, of the newest reports") \
+	F(row, step_ms, REAL_OR_NULL, "duration of a step, in milliseconds") \
+	F(row, held_norm, REAL_OR_NULL, "L2 norm of the values that the filter of a worker holds back") \
+	F(row, price, REAL_OR_NULL, "price of a worker per hour") \
+	F(row, ran_s, REAL_OR_NULL, "seconds since a policy was first set") \
+	F(row, worker_s, REAL_OR_NULL, "worker-seconds used") \
+	F(row, money, REAL_OR_NULL, "money spent") \
+	F(row, changes, COUNT, "changes of the target in this epoch") \
+	F(row, sent_away, COUNT, "workers told to leave in this epoch") \
+	F(row, refused, COUNT, "reports of steps refused in this epoch") \
+	F(row, refusal, TEXT, "reason of the newest refusal")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -39,10 +39,10 @@ HD_ROW_SHAPE(
 	elastic_row,
 	ELASTIC,
 	"elastic",
-	"how many workers jobs should have, and why"
+	"target numbers of workers, and their reasons"
 );
 
-/* Of a job without a policy. */
+/* For a job without a policy. */
 static const struct ctl_elastic none = {.held_norm = -1, .owner = {.price = -1}};
 
 static void put_job(const struct ctl_job *job, struct hd_rows *rows) {

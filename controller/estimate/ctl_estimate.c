@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a link is believed to carry for us now. */
+/* The rate that a link is believed to carry for us now. */
 #include "ctl_estimate.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Link monitors: what other tenants take of a host's link, into the view. */
+/* Link monitors: passes the load of other tenants on a host's link to the view. */
 #include "ctl_estimate.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ static bool possible(const struct hd_view_load *load) {
 		&& load->steady_bps <= LOAD_BPS_MAX && load->elastic_bps <= LOAD_BPS_MAX;
 }
 
-/* The most of both at once: the mean of the interval, or of the part in which ours flowed. */
+/* The highest total rate: the mean of the interval, or of the part in which ours flowed. */
 static double total_bps(const struct hd_view_load *load) {
 	return fmax(
 		load->ours_bps + load->others_bps,
@@ -63,7 +63,7 @@ void ctl_load(
 		return;
 	}
 	c->counters.loads++;
-	/* A host with several links: which of them the monitor's card is on is not known. */
+	/* A host with several links: the monitor's card may be on any of them. */
 	if (hd_topology_links_of(c->config.topology, node->host_index, &up, &down) < 0)
 		return;
 	out.total_bps = total_bps(&out);
@@ -72,6 +72,6 @@ void ctl_load(
 	in.weight = ctl_link_weight(c, down + 1);
 	hd_view_load(c->view, up + 1, &out);
 	hd_view_load(c->view, down + 1, &in);
-	/* Some ended transfers waited for this. */
+	/* Some ended transfers waited for this report. */
 	ctl_samples_take(c, sink);
 }

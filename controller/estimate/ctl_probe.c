@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Probes (packet trains): what a link carries that no transfer has said anything about lately.
+ * Probes (packet trains): they measure links about which no recent transfer has given information.
  *
- *   node --link--> ... --> partner      a link of a registered node's, idle, not proven for 2 s (without a
+ *   node --link--> ... --> partner      a link of a registered node, idle, not proven for 2 s (without a
  *                                       monitor: not used for 3 s); the partner
- *        is another node whose own link is idle, and best of a few known to be wide
+ *        is another node whose own link is idle, and best one of a few that are known to be fast
  *
- * So a hub that is always busy keeps nobody's link from being measured. A trunk between switches has nobody to
- * probe it: partners behind one that is due are chosen first (hd_view_probe.c says what that tells). A link gets at
- * most 1 % of what it is believed to carry in probes.
+ * So a server that is always busy does not prevent the measurement of other links. A trunk between switches has no node
+ * of its own: partners behind a trunk that is due are preferred (hd_view_probe.c evaluates them). A link gets at most a
+ * hundredth of its estimate in probes.
  */
 #include "ctl_base.h"
 #include "ctl_estimate.h"
@@ -16,41 +16,40 @@
 
 #include <math.h>
 
-#define PROBE_LOOK_NS (50 * HD_MS) /* between two looks for links to probe */
+#define PROBE_LOOK_NS (50 * HD_MS) /* between two searches for links to probe */
 #define PROBE_UNUSED_NS                                                                            \
-	(3 * HD_SECOND) /* a link without a monitor that transfers used, and not within this */
+	(3 * HD_SECOND) /* a link without a monitor that transfers used, but not within this time */
 #define PROBE_REST_NS                                                                              \
-	(2 * HD_SECOND) /* a link that was proven or probed within this is left alone */
-#define PROBE_AGAIN_NS                                                                             \
-	(300 * HD_MS) /* after a probe that says something new: before the second one */
-#define PROBE_PATIENCE_NS (500 * HD_MS) /* a probe that is not reported by then is lost */
+	(2 * HD_SECOND) /* a link that was proven or probed within this time is not probed */
+#define PROBE_AGAIN_NS (300 * HD_MS) /* after a probe with a new result: before the second one */
+#define PROBE_PATIENCE_NS (500 * HD_MS) /* a probe without a report until then is lost */
 #define PROBE_A_LOOK 4 /* probes at most */
-#define PROBE_RECENT_NS (6 * HD_SECOND) /* a partner that was proven within this ... */
-#define PROBE_DOUBT 0.25 /* ... counts so many times as much as another */
-#define PROBE_TRUNK_FIRST 4 /* so much better is one behind a trunk that is due */
-#define PROBE_PARTNERS 16 /* that are weighed for one link */
-#define PROBE_MOMENTS 4 /* fewer arrivals say nothing: the way is fast, or the receiver slept */
+#define PROBE_RECENT_NS (6 * HD_SECOND) /* a partner that was proven within this time ... */
+#define PROBE_UNCONFIRMED 0.25 /* ... has this multiple of the worth of another */
+#define PROBE_TRUNK_FIRST 4 /* factor for a partner behind a trunk that is due */
+#define PROBE_PARTNERS 16 /* candidates for one link */
+#define PROBE_MOMENTS 4 /* fewer arrivals measure nothing: a fast path, or a late receiver */
 #define PROBE_SHORT_NS (200 * HD_US)
-#define PROBE_OTHERS 0.05 /* others' share of a link beside which a probe measures too little */
-/* One that came faster than can be told: a receiver that woke late may see it so. It raises by so much at most. */
+#define PROBE_OTHERS 0.05 /* share of others on a link beside which a probe measures too little */
+/* The limit of a raise by a probe too fast to measure, which a receiver that was scheduled late may see. */
 #define PROBE_TRY 1.25
 
 #define PROBE_BITS (8.0 * HD_PROBE_PACKETS * HD_PROBE_FRAME_BYTES)
 
-/* How long a link rests after a probe, for its load's sake. */
+/* The time between two probes of a link that keeps their load within the limit. */
 static hd_ns load_rest(const struct hd_controller *c, uint32_t link) {
 	return (hd_ns
 	)(PROBE_BITS * 1e9 / (c->probe_load * hd_view_estimate(c->view, link).capacity_bps));
 }
 
-/* A burst takes more of a link that others use than a transfer gets: where no monitor tells of others, and
- * transfers do tell what they get, it would do harm. */
+/* A burst takes more of a shared link than a transfer gets. Without a monitor that reports others' traffic, a link is
+ * not probed while transfers give samples of it. */
 static bool is_free(const struct hd_controller *c, uint32_t link, bool trunk) {
 	hd_ns used = c->scratch.link_probe[link].used;
 
 	if (c->link_use[link] || c->scratch.link_probe[link].reduces)
 		return false;
-	/* Nobody can watch a trunk. */
+	/* A trunk has no monitor. */
 	if (trunk)
 		return !used || c->now >= used + PROBE_UNUSED_NS;
 	return hd_view_is_watched(c->view, link, c->now)
@@ -96,7 +95,7 @@ static void path_between(
 		probe->path[i]++;
 }
 
-/* The narrowest that the rest of the path is believed to be. */
+/* The lowest estimate on the rest of the path. */
 static double
 rest_bps(const struct hd_controller *c, const uint32_t *path, int count, uint32_t own) {
 	double least = INFINITY;
@@ -109,18 +108,18 @@ rest_bps(const struct hd_controller *c, const uint32_t *path, int count, uint32_
 					       * (c->now < hd_view_proven(c->view, path[i])
 									  + PROBE_RECENT_NS ?
 							  1 :
-							  PROBE_DOUBT));
+							  PROBE_UNCONFIRMED));
 	return least;
 }
 
-/* The same of the hosts' links alone. */
+/* The same for the hosts' links alone. */
 static double ends_bps(const struct hd_controller *c, const struct ctl_probe *plan) {
 	const uint32_t ends[2] = {plan->path[0], plan->path[plan->path_count - 1]};
 
 	return rest_bps(c, ends, 2, plan->target);
 }
 
-static bool say_probe(
+static bool send_probe(
 	struct hd_controller *c,
 	struct ctl_node *node,
 	const struct ctl_probe *probe,
@@ -155,11 +154,11 @@ static void start_probe(
 	for (uint8_t i = 0; i < probe->path_count; i++)
 		c->scratch.link_probe[probe->path[i]].probed = c->now;
 	c->scratch.link_probe[probe->target].again = HD_VIEW_SETTLED;
-	if (say_probe(c, to, probe, NULL, sink) && say_probe(c, from, probe, to, sink))
+	if (send_probe(c, to, probe, NULL, sink) && send_probe(c, from, probe, to, sink))
 		c->counters.probes++;
 }
 
-/* Whether the way leads over a trunk of which nobody has told lately: only probes that happen to cross it do. */
+/* Whether the path has a trunk without recent information: only probes that cross it can give some. */
 static bool is_trunk_due(const struct hd_controller *c, const struct ctl_probe *plan) {
 	for (int i = 1; i + 1 < plan->path_count; i++)
 		if (is_stale(c, plan->path[i], true))
@@ -167,9 +166,9 @@ static bool is_trunk_due(const struct hd_controller *c, const struct ctl_probe *
 	return false;
 }
 
-/* How good a partner is for probing a link: 0 when the way is in use. A way over a trunk that is due goes first, but
- * not while it is open whether the link itself is slow. After a probe that was too slow, another
- * partner than before tells more, unless that one is known to be wide. */
+/* The worth of a partner for probing a link: 0 when the path is in use. A path over a trunk that is due goes first, but
+ * not while it is unclear whether the link itself is slow. After a slow probe another partner tells more, unless the
+ * last one is known to be fast. */
 static double partner_worth(
 	const struct hd_controller *c,
 	const struct ctl_node *partner,
@@ -186,7 +185,7 @@ static double partner_worth(
 	return rest_bps(c, plan->path, plan->path_count, plan->target) * (again ? 0.5 : 1);
 }
 
-/* Probes one link of a node's, with the best of a few partners. Returns the probes sent, 0 or 1. */
+/* Probes one link of a node, with the best of a few partners. Returns the probes sent, 0 or 1. */
 static uint32_t probe_link(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -221,7 +220,7 @@ static uint32_t probe_link(
 	return 1;
 }
 
-/* Both links of one node. Returns how many probes left. */
+/* Probes both links of one node. Returns the number of probes sent. */
 static uint32_t probe_node(struct hd_controller *c, struct ctl_node *node, struct hd_sink *sink) {
 	uint32_t away, towards, sent = 0;
 
@@ -243,7 +242,7 @@ void ctl_probe(struct hd_controller *c, struct hd_sink *sink) {
 	if (c->config.unscheduled || c->node_count < 2 || !(c->probe_load > 0))
 		return;
 	c->probe_at = c->now + PROBE_LOOK_NS;
-	/* Another begins each time. */
+	/* Each search begins at another node. */
 	first = c->probe_turn++ % c->node_count;
 	for (int pass = 0; pass < 2; pass++, index = 0)
 		TAILQ_FOREACH (node, &c->nodes, entry)
@@ -258,7 +257,7 @@ static struct ctl_probe *find_probe(struct hd_controller *c, uint64_t token) {
 	return NULL;
 }
 
-/* Whether others' traffic on the way may have come between the packets. */
+/* Whether others' traffic on the path may have come between the packets. */
 static bool among_others(const struct hd_controller *c, const struct ctl_probe *probe) {
 	for (uint8_t i = 0; i < probe->path_count; i++)
 		if (hd_view_others_bps(c->view, probe->path[i], probe->sent, c->now)
@@ -280,7 +279,7 @@ void ctl_probed(struct hd_controller *c, struct ctl_node *node, const struct hd_
 	seen.path_count = probe->path_count;
 	seen.target = probe->target;
 	seen.hub = probe->hub;
-	/* A receiver that slept, or a card that hands packets over together: nothing is known of the time it took. */
+	/* The receiver was not scheduled, or its card passes packets on in batches: the duration is unknown. */
 	if (m->moments < PROBE_MOMENTS) {
 		probe->token = 0;
 		return;
@@ -288,7 +287,7 @@ void ctl_probed(struct hd_controller *c, struct ctl_node *node, const struct hd_
 	seen.rate_bps = m->packets * HD_PROBE_FRAME_BYTES * 8e9
 		/ (double)hd_ns_max(m->duration_ns, PROBE_SHORT_NS) * CTL_PAYLOAD_SHARE;
 	seen.exact = m->duration_ns >= PROBE_SHORT_NS && !among_others(c, probe);
-	/* It came faster than can be told. */
+	/* Too fast to measure. */
 	if (m->duration_ns < PROBE_SHORT_NS)
 		seen.rate_bps
 			= fmin(seen.rate_bps,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Samples of the network: what each ended transfer got, and what ran beside it on each of its links.
+ * Samples of the network: the rate of each ended transfer, and the transfers beside it on each of its links.
  *
- *        |== A ==|                A's sample waits for B, which was there too: only an ended
- *            |=== B ===|          transfer has said how fast it was. C has not begun by A's end.
- *                        |= C =|
+ *      |== A ==|                A's sample waits for B, which ran at the same time: the rate of a
+ *          |=== B ===|          transfer is known at its end. C has not begun by A's end.
+ *                      |= C =|
  */
 #include "ctl_base.h"
 #include "ctl_estimate.h"
@@ -24,7 +24,7 @@ static const struct ctl_past *past_at(const struct hd_controller *c, uint64_t nu
 	return &c->past[number % CTL_PAST_KEPT];
 }
 
-/* --- who ran when, on one link ------------------------------------------------------------- */
+/* --- transfers over time, on one link ------------------------------------------------------- */
 
 #define FLOWS_MAX 192
 
@@ -37,10 +37,10 @@ struct flow {
 struct change {
 	hd_ns at;
 	int step; /* +1: a transfer starts, -1: one ends */
-	double shared; /* integral of 1/n up to here, n transfers under way */
+	double shared; /* integral of 1/n up to here, with n transfers in flight */
 };
 
-/* Everybody's share of one link's time. */
+/* The sharing of one link over time. */
 struct sharing {
 	uint32_t flow_count, change_count;
 	struct flow flow[FLOWS_MAX];
@@ -52,7 +52,7 @@ static void add_flow(struct sharing *s, hd_ns start, hd_ns end, double bytes, bo
 		s->flow[s->flow_count++] = (struct flow){start, end, bytes, own};
 }
 
-/* Those that overlap [from, to) on a link: ended ones as they were, open ones as they are booked. */
+/* Transfers that overlap [from, to) on a link: ended ones as they were, open ones as reserved. */
 static void
 gather(const struct hd_controller *c,
        const struct ctl_past *own,
@@ -73,13 +73,13 @@ gather(const struct hd_controller *c,
 	TAILQ_FOREACH (t, &c->open, entry) {
 		if (!path_has(t->path, t->path_count, link))
 			continue;
-		for (uint8_t i = 0; i < t->book_count; i++)
-			if (t->book[i].end > from && t->book[i].start < to)
+		for (uint8_t i = 0; i < t->reserved_count; i++)
+			if (t->reserved[i].end > from && t->reserved[i].start < to)
 				add_flow(
 					s,
-					t->book[i].start,
-					t->book[i].end,
-					ctl_span_bytes(&t->book[i], 1, 0, HD_NEVER),
+					t->reserved[i].start,
+					t->reserved[i].end,
+					ctl_span_bytes(&t->reserved[i], 1, 0, HD_NEVER),
 					false
 				);
 	}
@@ -135,9 +135,9 @@ static double shared_until(const struct sharing *s, hd_ns at) {
 }
 
 /*
- * Mean rate, in bit/s, of our other transfers on a link while this one ran. A transfer is taken to
- * have been n times slower while n shared the link, not to have had its mean rate all the time: else
- * each partial overlap would count bytes twice, and links seem faster than they are.
+ * Mean rate, in bit/s, of our other transfers on a link while this one ran. A transfer is taken to have been n times
+ * slower while n shared the link. With its mean rate over all its time, partial overlaps would count bytes twice, and
+ * links would seem faster than they are.
  */
 static double beside_bps(const struct hd_controller *c, const struct ctl_past *own, uint32_t link) {
 	struct sharing s;
@@ -164,11 +164,11 @@ static double beside_bps(const struct hd_controller *c, const struct ctl_past *o
 }
 
 /*
- * What passed a link in an ended transfer's time at least, bit/s: it, and of each other one what it cannot have
- * sent before or after, at its fastest.
+ * The minimum rate of all our bytes on a link during an ended transfer, bit/s: the transfer itself, and of each other
+ * one the bytes that it cannot have sent before or after, even at its fastest.
  *
  *      |== own ==|
- *   |== other ==|        its bytes but for so much as fits into what sticks out, and into what reports are late
+ *   |== other ==|        its bytes without those that fit into the time before, and into the delay of reports
  */
 static double
 carried_bps(const struct hd_controller *c, const struct ctl_past *own, uint32_t link) {
@@ -210,7 +210,7 @@ static bool has_companion(const struct hd_controller *c, const struct ctl_past *
 	return false;
 }
 
-/* Whether a monitor on the path has yet to report of the transfer's time. */
+/* Whether a monitor on the path has yet to report about the transfer's time. */
 static bool is_covered(const struct hd_controller *c, const struct ctl_past *past) {
 	for (uint8_t i = 0; i < past->path_count; i++)
 		if (!hd_view_covers(c->view, past->path[i], past->end, c->now))
@@ -254,7 +254,7 @@ static void take(struct hd_controller *c, const struct ctl_past *past, struct hd
 		);
 }
 
-/* The mean rate that the grant's segments give, holes between them included, bit/s; 0: it has none. */
+/* The mean rate of the grant's segments, with the holes between them, bit/s; 0: it has none. */
 static double granted_bps(const struct ctl_transfer *t) {
 	const struct hd_segment *first = &t->segments.item[0], *last = first;
 	double bits = 0, seconds;
@@ -270,35 +270,35 @@ static double granted_bps(const struct ctl_transfer *t) {
 	return seconds > 0 ? bits / seconds : 0;
 }
 
-/* A sum that a switch makes: it and its members are one flow, on all their links at once. */
+/* A sum that a switch makes: the sum and its members are one flow, on all their links at once. */
 static bool is_joint(const struct ctl_transfer *t) {
 	return t->is_sum && t->group && t->group->slots;
 }
 
-/* What an aggregator passes on: a sum to the server, a model to a worker. */
+/* A transfer from an aggregator: a sum to the server, a model to a worker. */
 static bool passes_on(const struct ctl_transfer *t) {
 	return t->group && !is_joint(t) && t->is_sum == (t->direction == HD_PUSH);
 }
 
 /*
- * A transfer that got what it was granted was held back by its own pacing, if by anything. One that got
- * less was not, whatever its packets say: small ones leave whole into the first queue, paced at their
- * grant, and drain from there as slowly as the link is.
+ * A transfer that got its granted rate was limited by its own pacing, if by anything. One that got less was not, even
+ * if its packets seem to say so: small transfers leave as a whole into the first queue, paced at their grant, and drain
+ * from there at the rate of the link.
  */
 static double
 limited(const struct hd_controller *c, const struct ctl_transfer *t, const struct hd_msg_report *m
 ) {
 	double granted = granted_bps(t);
 
-	/* A sum for the replica takes what is left, and comes no faster than its aggregator has it. */
+	/* A sum for the replica gets the remaining rate, and is limited by its aggregator's input. */
 	if (t->direction == HD_COPY && t->is_sum)
 		return 1;
-	/* It came no faster than the aggregator had it: the same. */
+	/* It was limited by the aggregator's input: the same. */
 	if (passes_on(t)
 	    && (!t->group->collected || c->now < hd_ns_add(t->group->collected, m->duration_ns / 4)
 	    ))
 		return 1;
-	/* Wake-ups and latency: it may raise an estimate, not lower one. */
+	/* Scheduling and latency dominate: it may raise an estimate, but not lower it. */
 	if (m->duration_ns < CTL_SAMPLE_LOWER_NS)
 		return 1;
 	if (granted > 0)
@@ -310,7 +310,7 @@ limited(const struct hd_controller *c, const struct ctl_transfer *t, const struc
 	return m->limited_permille < 1000 ? m->limited_permille / 1000.0 : 1;
 }
 
-/* At most this, by its pacing; 0: it has none. */
+/* The highest rate of its pacing; 0: it has none. */
 static double fastest_bps(const struct ctl_transfer *t) {
 	double most = 0;
 
@@ -319,8 +319,8 @@ static double fastest_bps(const struct ctl_transfer *t) {
 	return most;
 }
 
-/* The reported rate. A receiver that was not running finds the transfer in its socket's buffer and sees
- * it arrive at the speed of memory: no transfer is faster than its sender's pacing. */
+/* The reported rate, limited to the sender's pacing: a receiver that was not scheduled finds the transfer in its
+ * socket's buffer and reads it at the speed of memory. */
 static double plausible_bps(const struct ctl_transfer *t, const struct hd_msg_report *m) {
 	const double most = fastest_bps(t);
 
@@ -329,11 +329,11 @@ static double plausible_bps(const struct ctl_transfer *t, const struct hd_msg_re
 
 static struct ctl_past *past_next(struct hd_controller *c) {
 	if (c->past_count - c->sampled == CTL_PAST_KEPT)
-		c->sampled++; /* not seen in time: the oldest gives way */
+		c->sampled++; /* not evaluated in time: the oldest is dropped */
 	return &c->past[c->past_count++ % CTL_PAST_KEPT];
 }
 
-/* NULL: the report says nothing of a network. */
+/* NULL: the report contains no rate of a network. */
 static struct ctl_past *past_add(struct hd_controller *c, const struct hd_msg_report *m) {
 	struct ctl_past *past;
 
@@ -351,7 +351,7 @@ static struct ctl_past *past_add(struct hd_controller *c, const struct hd_msg_re
 	return past;
 }
 
-/* The member whose links are believed to carry least; NULL: there is none. */
+/* The member whose links have the lowest estimate; NULL: there is none. */
 static const struct ctl_transfer *
 slowest_member(const struct hd_controller *c, const struct ctl_group *group) {
 	const struct ctl_transfer *slowest = NULL;
@@ -371,8 +371,8 @@ slowest_member(const struct hd_controller *c, const struct ctl_group *group) {
 	return slowest;
 }
 
-/* The slowest member's links may have held the sum back as well as the server's; those of the others carried as much
- * at least. */
+/* The slowest member's links may have limited the sum as well as the server's; those of the others carried at least as
+ * much. */
 static void
 add_members(struct hd_controller *c, struct ctl_past *past, const struct ctl_group *group) {
 	const struct ctl_transfer *slowest = slowest_member(c, group);
@@ -408,7 +408,7 @@ void ctl_sample_add(
 	if (!past)
 		return;
 	past->rate = plausible_bps(t, m) / 8;
-	/* Who paces itself may have had all of it in any part of its time. */
+	/* A paced transfer may have had its highest rate at any time. */
 	if (fastest_bps(t) > 0)
 		past->most = fastest_bps(t) / 8;
 	past->token = t->token;

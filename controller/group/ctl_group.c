@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups: granted whole, reported by their aggregator and the server, voided whole. */
+/* Groups: granted as a whole, reported by their aggregator and the server, voided as a whole. */
 #include "ctl_base.h"
 #include "ctl_copies.h"
 #include "ctl_grouping.h"
@@ -22,7 +22,7 @@ _Static_assert(CTL_GROUP_WINDOW <= HD_MERGE_MEMBERS_MAX, "an aggregator would re
 double ctl_group_room(const struct ctl_job *job) {
 	double most = fmin((double)job->model_bytes, UINT32_MAX);
 
-	/* hd_runs_merged_bytes() of so much is not more than that; 1: none may be merged. */
+	/* hd_runs_merged_bytes() of this many bytes is at most `most`; 1: no updates may be merged. */
 	return fmax((most - 64) * 15 / 16 - 1, 1);
 }
 
@@ -55,9 +55,9 @@ static void record_group(
 	);
 }
 
-/* --- making one --- */
+/* --- making a group --- */
 
-/* Nobody hears of it yet. NULL: limit or memory. */
+/* No message is sent yet. NULL: limit or memory. */
 static struct ctl_group *group_make(
 	struct hd_controller *c,
 	const struct hd_plan_group *plan,
@@ -110,7 +110,7 @@ planned_member(const struct hd_controller *c, const struct hd_plan_group *plan, 
 	return c->scratch.item_transfer[c->scratch.entries[entry].item];
 }
 
-/* The most that its sum may have. */
+/* The largest size of its sum. */
 static uint64_t most_bytes(const struct hd_controller *c, const struct hd_plan_group *plan) {
 	const struct ctl_transfer *first = planned_member(c, plan, 0);
 	uint64_t bytes = 0;
@@ -125,8 +125,8 @@ static uint64_t most_bytes(const struct hd_controller *c, const struct hd_plan_g
 	return hd_runs_merged_bytes(bytes);
 }
 
-/* Whether everybody is there, and room. The planner counts with updates; an earlier group of the same pass may have
- * taken more than that. */
+/* Whether all members are ready, and memory is free. The planner counts updates; an earlier group of the same pass may
+ * have taken more than planned. */
 static bool may_grant(const struct hd_controller *c, const struct hd_plan_group *plan) {
 	const struct ctl_node *aggregator = c->grouping.aggregator[plan->aggregator];
 	const struct ctl_transfer *first = planned_member(c, plan, 0);
@@ -147,7 +147,7 @@ static bool may_grant(const struct hd_controller *c, const struct hd_plan_group 
 	return true;
 }
 
-/* The transfer between aggregator and server, in the books. */
+/* Opens the transfer between aggregator and server, with its reservation. */
 static void open_sum(
 	struct hd_controller *c,
 	const struct ctl_group *group,
@@ -169,7 +169,7 @@ static void open_sum(
 	c->grouping.sum_token[index] = sum->token;
 }
 
-/* What a lane of fixed point is worth: nothing that the members can hold overflows their sum. */
+/* Sets the unit of fixed-point values so that the sum of the members cannot overflow. */
 static void set_exponent(struct ctl_group *group) {
 	double peaks = 0;
 
@@ -193,7 +193,7 @@ static void open_members(
 		struct ctl_transfer *t = planned_member(c, plan, m);
 
 		ctl_group_attach(group, m, t);
-		ctl_transfer_reroute(c, t, &c->grouping.plan.member_ways[plan->first + m]);
+		ctl_transfer_reroute(c, t, &c->grouping.plan.member_paths[plan->first + m]);
 		ctl_grant_open(
 			c,
 			t,
@@ -246,7 +246,7 @@ int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sin
 	set_exponent(group);
 	open_sum(c, group, plan, index);
 	if (by_switch)
-		ctl_book_slots(group);
+		ctl_reserve_slots(group);
 	c->counters.groups++;
 	c->counters.switched += by_switch;
 	if (group->direction == HD_PUSH)
@@ -255,12 +255,13 @@ int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sin
 		c->counters.relayed += group->count;
 	group->second = ctl_copy_sum(c, group);
 	record_group(c, group, "granted", HD_REASON_NONE);
-	/* Receivers first. What they do not hear of is void, members' grants and all, at the end of the call. */
-	if (ctl_group_say(c, group, sink) < 0)
+	/* Receivers first. When a message cannot be sent, the group with its members' grants is void at the end of the
+	 * call. */
+	if (ctl_group_send(c, group, sink) < 0)
 		ctl_group_fail(c, group, HD_REASON_NO_MEMORY);
 	group->second = NULL;
 	for (uint32_t m = 0; m < group->count && !by_switch; m++)
-		ctl_grant_say(c, group->members[m], sink);
+		ctl_grant_send(c, group->members[m], sink);
 	return 0;
 }
 
@@ -274,8 +275,8 @@ static void settle(struct hd_controller *c, struct ctl_group *group, struct hd_s
 	);
 	for (uint32_t m = 0; m < group->count; m++)
 		if (group->members[m])
-			ctl_slots_untold(c, group->members[m], sink);
-	ctl_group_say_void(c, group, group->reason, sink);
+			ctl_slots_unsent(c, group->members[m], sink);
+	ctl_group_send_void(c, group, group->reason, sink);
 	ctl_copy_sum_end(c, group, HD_REASON_CLOSED, sink);
 	if (group->sum)
 		ctl_void_quietly(c, group->sum, HD_REASON_CLOSED, sink);
@@ -302,7 +303,7 @@ void ctl_groups_settle(struct hd_controller *c, struct hd_sink *sink) {
 
 /* --- reports --- */
 
-/* A sum's copy may outlive its group, which nobody else can speak of while it is there. */
+/* A sum's copy may outlive its group; only the group's aggregator may report it. */
 static bool may_end_copy(
 	const struct hd_controller *c,
 	const struct ctl_node *aggregator,
@@ -324,7 +325,7 @@ bool ctl_group_report(
 ) {
 	enum hd_reason reason = m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE;
 	struct ctl_transfer *t = ctl_transfer_by_token(c, m->token);
-	/* Of updates an aggregator cannot say more; a model it has for good. */
+	/* An aggregator cannot report more of updates; a model it has delivered for good. */
 	bool held = m->outcome == HD_OUTCOME_PENDING || m->outcome == HD_OUTCOME_APPLIED;
 	struct ctl_group *group;
 
@@ -332,7 +333,7 @@ bool ctl_group_report(
 	TAILQ_FOREACH (group, &c->groups, entry)
 		if (group->token == m->token && group->aggregator == aggregator)
 			break;
-	/* It gave the replica up, or lost it: the group goes on. */
+	/* The aggregator gave the replica up, or lost it: the group goes on. */
 	if (t && t->is_sum && t->direction == HD_COPY) {
 		if (!may_end_copy(c, aggregator, t))
 			return false;
@@ -345,18 +346,18 @@ bool ctl_group_report(
 		return false;
 	c->counters.reports++;
 	if (group && held)
-		return true; /* its receivers say how it ends */
+		return true; /* its receivers report the end */
 	if (!held) {
-		/* Of a member that failed it says so before. */
+		/* The failure of a member is reported before, so this is the aggregator's own. */
 		if (group)
 			ctl_group_refused(c, aggregator, group->job, (uint8_t)reason);
 		group = group ? group : t->group;
 		ctl_group_fail(c, group, reason == HD_REASON_NONE ? HD_REASON_CLOSED : reason);
 		return true;
 	}
-	/* It holds this one whole: the way to it is free again. */
+	/* The aggregator holds all of this update: the path to it is free again. */
 	ctl_report_held(c, t, m, sink);
-	/* Its aggregator has the model: the rest is between it and the workers. */
+	/* The aggregator has the model; it delivers it to the workers without the server. */
 	if (t->is_sum)
 		ctl_transfer_free(c, t);
 	return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Grouping in a planning pass: which aggregators there are, how the network leads over them, and what of the
- * latest plan belongs together. */
+/* Grouping in a planning pass: the aggregators, the paths over them, and which transfers of the latest plan form a
+ * group. */
 #include "ctl_base.h"
 #include "ctl_grouping.h"
 #include "hd_text.h"
@@ -10,7 +10,7 @@
 
 /* --- aggregators --- */
 
-/* Transfers that want the host's links. */
+/* Transfers that need the host's links. */
 static uint32_t use_of(const struct hd_controller *c, const struct ctl_node *node) {
 	uint32_t away, towards;
 
@@ -19,7 +19,7 @@ static uint32_t use_of(const struct hd_controller *c, const struct ctl_node *nod
 	return c->link_use[away + 1] + c->link_use[towards + 1];
 }
 
-/* When there are more than can be asked: the one whose links are wanted most makes way. */
+/* Beyond HD_PLAN_AGGREGATORS_MAX candidates, the one with the busiest links is left out. */
 static void consider(struct hd_controller *c, struct ctl_node *node) {
 	struct ctl_grouping *g = &c->grouping;
 	uint32_t worst = 0;
@@ -54,18 +54,19 @@ static void find_aggregators(struct hd_controller *c) {
 	}
 }
 
-/* --- ways --- */
+/* --- paths --- */
 
-static bool way_between(const struct hd_controller *c, int from, int to, struct hd_plan_way *way) {
-	int count = ctl_path(c, from, to, way->links);
+static bool
+path_between(const struct hd_controller *c, int from, int to, struct hd_plan_path *path) {
+	int count = ctl_path(c, from, to, path->links);
 
-	way->count = count > 0 ? (uint8_t)count : 0;
+	path->count = count > 0 ? (uint8_t)count : 0;
 	return count > 0;
 }
 
-/* What cannot be added stays direct; so does a pull that may turn out to need nothing. */
+/* Updates that cannot be added go directly; so does a pull that may turn out to need no bytes. */
 static bool may_share(const struct hd_controller *c, const struct ctl_transfer *t, double memory) {
-	/* A copy is of another update each. */
+	/* Each copy is of another update. */
 	if (t->direction == HD_COPY || (double)ctl_group_memory(c, t, CTL_GROUP_WINDOW) > memory)
 		return false;
 	if (t->direction == HD_PUSH)
@@ -74,7 +75,7 @@ static bool may_share(const struct hd_controller *c, const struct ctl_transfer *
 }
 
 static bool
-member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_way *way) {
+member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_path *path) {
 	const struct hd_controller *c = context;
 	const struct ctl_transfer *t = c->scratch.item_transfer[item];
 	const struct ctl_node *worker = ctl_worker(t->job, t->worker);
@@ -85,15 +86,16 @@ member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_w
 		return false;
 	if (node->role == HD_ROLE_SWITCH && !ctl_slots_may(c, node, t, worker))
 		return false;
-	/* It has no time to wait for others. */
+	/* A worker that will be preempted has no time to wait for others. */
 	if (t->direction == HD_PUSH && worker->preempted_at)
 		return false;
-	return t->direction == HD_PUSH ? way_between(c, worker->host_index, node->host_index, way) :
-					 way_between(c, node->host_index, worker->host_index, way);
+	return t->direction == HD_PUSH ?
+		path_between(c, worker->host_index, node->host_index, path) :
+		path_between(c, node->host_index, worker->host_index, path);
 }
 
 static bool
-trunk(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_way *way) {
+trunk(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_path *path) {
 	const struct hd_controller *c = context;
 	const struct ctl_transfer *t = c->scratch.item_transfer[item];
 	const struct ctl_node *server = t->job->server;
@@ -101,8 +103,9 @@ trunk(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_wa
 
 	if (!server || server->doomed)
 		return false;
-	return t->direction == HD_PUSH ? way_between(c, node->host_index, server->host_index, way) :
-					 way_between(c, server->host_index, node->host_index, way);
+	return t->direction == HD_PUSH ?
+		path_between(c, node->host_index, server->host_index, path) :
+		path_between(c, server->host_index, node->host_index, path);
 }
 
 /* --- the pass --- */
@@ -133,7 +136,7 @@ void ctl_group_pass(struct hd_controller *c) {
 		.entries = c->scratch.entries,
 		.entry_count = c->scratch.entry_count,
 		.memory = g->memory,
-		.ways = {c, member, trunk},
+		.paths = {c, member, trunk},
 		.flow = c->scratch.flow,
 		.at_once = g->at_once,
 		.streaming = true,
@@ -149,7 +152,7 @@ void ctl_group_pass(struct hd_controller *c) {
 	input.aggregator_count = g->aggregator_count;
 	if ((!g->grouper && hd_plan_grouper_create(&g->grouper) < 0)
 	    || hd_plan_group_run(g->grouper, &input, &g->plan) < 0 || !make_room(g)) {
-		g->plan.group_count = 0; /* without memory all go direct */
+		g->plan.group_count = 0; /* without memory all transfers go directly */
 		return;
 	}
 	if (g->plan.group_count > 0) {
@@ -173,20 +176,20 @@ bool ctl_group_leads(const struct hd_controller *c, uint32_t entry) {
 	return group && c->grouping.plan.members[group->first] == entry;
 }
 
-struct hd_plan_way ctl_entry_way(const struct hd_controller *c, uint32_t entry) {
+struct hd_plan_path ctl_entry_path(const struct hd_controller *c, uint32_t entry) {
 	const struct hd_plan_grouped *plan = &c->grouping.plan;
 	const struct hd_plan_group *group = ctl_group_of(c, entry);
 	const struct hd_plan_item *item = &c->scratch.items[c->scratch.entries[entry].item];
-	struct hd_plan_way way = {.count = item->path_count};
+	struct hd_plan_path path = {.count = item->path_count};
 
 	for (uint32_t m = 0; group && m < group->count; m++)
 		if (plan->members[group->first + m] == entry)
-			return plan->member_ways[group->first + m];
-	memcpy(way.links, item->path, sizeof way.links);
-	return way;
+			return plan->member_paths[group->first + m];
+	memcpy(path.links, item->path, sizeof path.links);
+	return path;
 }
 
-/* --- what waits for what --- */
+/* --- which transfer waits for which --- */
 
 static bool waits_for_group(const struct hd_plan_entry *entry) {
 	return entry->after != HD_PLAN_NONE && (entry->after & HD_PLAN_AFTER_GROUP) != 0;
@@ -200,8 +203,8 @@ uint32_t ctl_entry_before(const struct hd_controller *c, const struct hd_plan_en
 	return entry->after;
 }
 
-/* Who says go to a transfer, or starts it itself: of pushes the receiver, of pulls the sender. That is the server,
- * unless it is a member's transfer. */
+/* The node that sends GO to a transfer, or starts it itself: for pushes the receiver, for pulls the sender. That is the
+ * server, unless it is a member's transfer. */
 static const struct ctl_node *starter_of_entry(const struct hd_controller *c, uint32_t entry) {
 	const struct hd_plan_group *group = ctl_group_of(c, entry);
 	const struct ctl_transfer *t = c->scratch.item_transfer[c->scratch.entries[entry].item];
@@ -223,7 +226,7 @@ ctl_entry_after(const struct hd_controller *c, const struct hd_plan_entry *entry
 
 	if (!self)
 		return 0;
-	/* Without groups the server starts all; a pull of another server is nobody's to wait for either way. */
+	/* Without groups the server starts all transfers; a pull of another server is never waited for. */
 	starter = group != HD_PLAN_NONE ? self->job->server :
 					  starter_of_entry(c, (uint32_t)(entry - s->entries));
 	if (waits_for_group(entry)) {

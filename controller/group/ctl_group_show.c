@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operator sees of groups: the open ones, and what the latest plan says of each member. */
+/* The shell's table of groups: the open ones, and each member in the latest plan. */
 
 #include "ctl_grouping.h"
 #include "ctl_row.h"
@@ -9,27 +9,31 @@
 
 /* clang-format off */
 #define GROUPS(F, row) \
-	F(row, group, COUNT, "its number, from 1, in this life of the controller") \
-	F(row, job, TEXT, "its name") \
+	F(row, group, COUNT, "number of the group, from 1, in this epoch of the controller") \
+	F(row, job, TEXT, "name of the job") \
 	F##_OF(row, kind, "sum relay", "sum (of updates) or relay (of a model)") \
-	F(row, aggregator, TEXT, "its host; empty: lost") \
+	F(row, aggregator, TEXT, "host of the aggregator; empty: lost") \
 	F(row, state, TEXT, \
 		"sum: collecting, queued, sending, held or ending; relay: copying or relaying; " \
 		"ended: applied, relayed, or the reason why not") \
-	F(row, size, COUNT, "members") \
-	F(row, open, COUNT, "of these, not ended") \
-	F(row, bytes, COUNT, "of each member, and of the sum") \
-	F(row, position, COUNT, "of its first member; 0: a relay, or ended") \
-	F(row, age_ms, REAL_OR_NULL, "since it was granted; null: ended") \
-	F(row, collected_ms, REAL_OR_NULL, "planned, from then: when the aggregator has all of it") \
+	F(row, size, COUNT, "members of the group") \
+	F(row, open, COUNT, "members that have not ended") \
+	F(row, bytes, COUNT, "size of each member, and of the sum, in bytes") \
+	F(row, position, COUNT, "position of the first member; 0: a relay, or ended") \
+	F(row, age_ms, REAL_OR_NULL, "milliseconds since its grant; null: ended") \
+	F(row, collected_ms, REAL_OR_NULL, \
+		"planned: milliseconds from the grant until the aggregator has all inputs") \
 	F(row, limit_ms, REAL_OR_NULL, \
-		"when the server's link comes free, by when it has to have it; null: a relay") \
-	F(row, direct_ms, REAL_OR_NULL, "when the last member would have been committed without the group") \
+		"planned: milliseconds from the grant until the server's link is free, by when the " \
+		"aggregator needs all inputs; null: a relay") \
+	F(row, direct_ms, REAL_OR_NULL, \
+		"planned: milliseconds from the grant to the commit of the last member if there were no group") \
 	F(row, finish_ms, REAL_OR_NULL, \
-		"planned, from then: when its last member is committed, or has the model") \
+		"planned: milliseconds from the grant until the last member is committed, or has the model") \
 	F(row, took_ms, REAL_OR_NULL, \
-		"from then until it had ended: to be compared with finish_ms; null: under way") \
-	F(row, members, TEXT, "wRANK/ROUND of those that are open, as many as fit")
+		"measured: milliseconds from the grant until the group ended; compare it with " \
+		"finish_ms; null: in progress") \
+	F(row, members, TEXT, "members that have not ended, as wRANK/ROUND, as many as fit")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -37,7 +41,7 @@ HD_ROW_SHAPE(
 	groups_row,
 	GROUPS,
 	"groups",
-	"what goes over an aggregator now, then the last 32 that have ended, newest first"
+	"groups over an aggregator at present, then the last 32 that ended, newest first"
 );
 
 static const char *group_state(const struct hd_controller *c, const struct ctl_group *group) {
@@ -54,10 +58,11 @@ static const char *group_state(const struct hd_controller *c, const struct ctl_g
 		return "held";
 	if (held < group->alive)
 		return "collecting";
-	return group->sum->book_count && group->sum->book[0].start > c->now ? "queued" : "sending";
+	return group->sum->reserved_count && group->sum->reserved[0].start > c->now ? "queued" :
+										      "sending";
 }
 
-/* "w3/7 w5/6 ...", of those that are not ended; cut where it does not fit. */
+/* "w3/7 w5/6 ...", of the members that have not ended; cut where it does not fit. */
 static void name_members(const struct ctl_group *group, char *text, size_t bytes) {
 	size_t used = 0;
 
@@ -107,7 +112,7 @@ static void row_past(const struct ctl_group_past *past, struct hd_rows *rows) {
 	hd_row_end(rows);
 }
 
-/* The last ones that have ended, the newest first. */
+/* The last groups that have ended, the newest first. */
 static uint64_t rows_past(const struct hd_controller *c, struct hd_rows *rows) {
 	const struct ctl_grouping *g = &c->grouping;
 	const uint64_t kept = g->past_count < CTL_GROUPS_KEPT ? g->past_count : CTL_GROUPS_KEPT;
@@ -142,7 +147,7 @@ uint64_t ctl_rows_groups(const struct hd_controller *c, struct hd_rows *rows) {
 				.bytes = group->bytes,
 				.position = group->sum ? group->sum->position : 0,
 				.age_ms = ctl_ms_from(group->made, c->now),
-				/* As planned, from when it was made. */
+				/* As planned, from the time when the group was made. */
 				.collected_ms = group->collected_s * 1e3,
 				.limit_ms
 				= group->direction == HD_PUSH ? group->limit_s * 1e3 : NAN,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups of pushes whose aggregator is a switch on the path: they lease slots of it for the time of their grant.
+ * Groups of pushes whose aggregator is a switch on the path: they lease slots of it during their grant.
  *
  *   granted --SLOTS--> switch --REPORT(applied)--> GRANT to each member --> server's REPORT of the sum --> VOID
- *      \--MEMBERS--> server,    | REPORT(failed), or silent for CTL_LEASE_WAIT_NS
- *                    replica    +--> the group is void: its members ask again, the switch rests
+ *      \--MEMBERS--> server,    | REPORT(failed), or no answer in CTL_LEASE_WAIT_NS
+ *                    replica    +--> the group is void: its members ask again, the switch gets no groups for a while
  *
- * The replica may lack something of a sum that is applied: its members go on sending, and the VOID waits for the
- * replica's REPORT, HD_SUM_TAIL_US at most.
+ * The replica may lack a part of a sum that is applied: its members go on sending, and the VOID waits for the replica's
+ * REPORT, at most HD_SUM_TAIL_US.
  *
- * A lease is of one group: its slots are free again with it, so a job holds no more than its share and no longer than
- * its sum takes. Where no slots are left the planner is not offered the switch.
+ * A lease belongs to one group and ends with it, so a job holds no more than its share of the slots, and no longer than
+ * its sum takes. When no slots are free, the planner may not use the switch.
  */
 #include "ctl_base.h"
 #include "ctl_estimate.h"
@@ -25,7 +25,7 @@
 
 /* --- slots ------------------------------------------------------------------------------------ */
 
-/* What the job may still lease there. */
+/* Slots that the job may still lease there. */
 static uint32_t
 slots_left(const struct hd_controller *c, const struct ctl_node *node, const struct ctl_job *job) {
 	uint32_t share = ctl_lease_share(c, node, job);
@@ -34,7 +34,7 @@ slots_left(const struct hd_controller *c, const struct ctl_node *node, const str
 	return share > has ? ctl_lease_free(c, node, share - has) : 0;
 }
 
-/* Values of a chunk that all of them can send, and the switch can add; 0: there are none. */
+/* Values of a chunk that all of them can send and the switch can add; 0: none. */
 static uint16_t count_for(const struct ctl_node *worker, const struct ctl_node *node) {
 	uint16_t count = worker->count_max < node->count_max ? worker->count_max : node->count_max;
 
@@ -54,7 +54,7 @@ bool ctl_slots_may(
 		return false;
 	if (slots_left(c, node, t->job) >= CTL_LEASE_SLOTS_LEAST)
 		return true;
-	/* Others are then counted to have less. */
+	/* The job counts among those that need slots, so other jobs' shares are smaller. */
 	t->job->slots_short_until = hd_ns_add(c->now, CTL_LEASE_REST_NS);
 	return false;
 }
@@ -105,7 +105,7 @@ struct ctl_group_slots *ctl_slots_take(
 	return slots;
 }
 
-/* --- words ------------------------------------------------------------------------------------ */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static struct hd_group_receiver
 receiver_of(const struct ctl_transfer *t, const struct ctl_node *node) {
@@ -116,7 +116,7 @@ receiver_of(const struct ctl_transfer *t, const struct ctl_node *node) {
 	};
 }
 
-int ctl_slots_say(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink) {
+int ctl_slots_send(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink) {
 	struct hd_message message = {.kind = HD_MSG_SLOTS};
 	uint8_t seats[HD_GROUP_SEAT_BYTES * HD_SWITCH_MEMBERS_MAX];
 	uint8_t list[HD_GROUP_RECEIVER_BYTES * HD_SWITCH_RECEIVERS_MAX];
@@ -158,14 +158,14 @@ int ctl_slots_say(struct hd_controller *c, struct ctl_group *group, struct hd_si
 	return ctl_send(c, slots->node, &message, sink);
 }
 
-/* The members have waited for it: what was to begin meanwhile begins now. */
+/* The members were not granted before: transfers that were to begin meanwhile begin now. */
 static void tell_members(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink) {
 	if (group->sum)
-		ctl_book_begins(group->sum, c->now);
+		ctl_reserve_from(group->sum, c->now);
 	for (uint32_t m = 0; m < group->count; m++)
 		if (group->members[m]) {
-			ctl_book_begins(group->members[m], c->now);
-			ctl_grant_say(c, group->members[m], sink);
+			ctl_reserve_from(group->members[m], c->now);
+			ctl_grant_send(c, group->members[m], sink);
 		}
 }
 
@@ -206,7 +206,7 @@ bool ctl_slots_report(
 
 /* --- ends ------------------------------------------------------------------------------------- */
 
-void ctl_slots_untold(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
+void ctl_slots_unsent(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
 	const struct ctl_group_slots *slots = t->group ? t->group->slots : NULL;
 	struct ctl_node *worker = ctl_worker(t->job, t->worker);
 	struct hd_message message = {.kind = HD_MSG_VOID};
@@ -217,12 +217,12 @@ void ctl_slots_untold(struct hd_controller *c, struct ctl_transfer *t, struct hd
 	message.void_.position = t->position;
 	message.void_.token = t->token;
 	message.void_.reason = HD_REASON_CLOSED;
-	ctl_grant_say(c, t, sink);
+	ctl_grant_send(c, t, sink);
 	(void)ctl_send(c, worker, &message, sink);
 }
 
-/* Returns when the next is to end. */
-static hd_ns say_ends(struct hd_controller *c, struct hd_sink *sink) {
+/* Returns the time of the next end. */
+static hd_ns send_ends(struct hd_controller *c, struct hd_sink *sink) {
 	struct ctl_slots_over *over = TAILQ_FIRST(&c->slots_over), *next;
 	hd_ns at = HD_NEVER;
 
@@ -246,7 +246,7 @@ static hd_ns say_ends(struct hd_controller *c, struct hd_sink *sink) {
 }
 
 hd_ns ctl_slots_check(struct hd_controller *c, struct hd_sink *sink) {
-	hd_ns at = say_ends(c, sink);
+	hd_ns at = send_ends(c, sink);
 	struct ctl_group *group;
 
 	TAILQ_FOREACH (group, &c->groups, entry) {

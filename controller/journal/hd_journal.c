@@ -15,13 +15,13 @@
 
 /* clang-format off */
 #define JOURNAL_STATS(S) \
-	S(records, "records", "handed to the journal", COUNTER) \
-	S(written, "records", "of these, in the file", COUNTER) \
-	S(lost, "records", "not written: the disk did not keep up, or was full", COUNTER) \
-	S(waiting, "records", "not written yet", GAUGE) \
-	S(errors, "transactions", "that failed and were tried again", COUNTER) \
-	S(pruned, "rows", "taken out to keep within the limits", COUNTER) \
-	S(file_bytes, "bytes", "size of the file", GAUGE)
+	S(records, "records", "records passed to the journal", COUNTER) \
+	S(written, "records", "records written to the file", COUNTER) \
+	S(lost, "records", "records not written: the disk was too slow, or full", COUNTER) \
+	S(waiting, "records", "records that wait to be written", GAUGE) \
+	S(errors, "transactions", "transactions that failed and were tried again", COUNTER) \
+	S(pruned, "rows", "rows deleted to keep the limits", COUNTER) \
+	S(file_bytes, "bytes", "size of the journal file", GAUGE)
 /* clang-format on */
 
 #define FIELD(name, unit, help, kind) uint64_t name;
@@ -34,7 +34,7 @@ static const struct hd_stat journal_stats[] = {JOURNAL_STATS(STAT)};
 
 const struct hd_stat_group hd_journal_group = {
 	.name = "journal",
-	.help = "the controller's history",
+	.help = "journal of the controller",
 	.stats = journal_stats,
 	.count = sizeof journal_stats / sizeof journal_stats[0],
 };
@@ -44,7 +44,7 @@ struct hd_journal {
 	struct journal_file file;
 	const struct hd_record **batch; /* [BATCH_MAX] the writer's */
 	pthread_t thread;
-	pthread_mutex_t lock; // guards what follows
+	pthread_mutex_t lock; // guards the following
 	pthread_cond_t filled; // to the writer: the first record, or the end
 	pthread_cond_t hurry; // to the writer, within an interval: half full, or the end
 	struct hd_record *ring; /* [HD_JOURNAL_RECORDS_MAX]; texts are the journal's */
@@ -74,7 +74,7 @@ void hd_journal_add(struct hd_journal *j, const struct hd_record *record) {
 
 	if (!j)
 		return;
-	/* Only jobs, nodes and commands have texts: seldom. */
+	/* Only jobs, nodes and commands have texts: rare. */
 	copy.text = record->text ? strdup(record->text) : NULL;
 	copy.detail = record->detail ? strdup(record->detail) : NULL;
 	copy.who = record->who ? strdup(record->who) : NULL;
@@ -130,7 +130,7 @@ static double calendar_offset_s(void) {
 		+ (double)(real.tv_nsec - monotonic.tv_nsec) / 1e9;
 }
 
-/* Said when it begins and when it ends, not each time. */
+/* Reports the first failure and the end of failures, not each one. */
 static void tell(struct hd_journal *j, int code) {
 	char text[512];
 
@@ -150,10 +150,10 @@ static void tell(struct hd_journal *j, int code) {
 		);
 	else
 		(void)snprintf(text, sizeof text, "%s: can be written again", j->file.path);
-	j->config.say(j->config.owner, !j->bad, text);
+	j->config.report(j->config.owner, !j->bad, text);
 }
 
-/* A file that could not be opened for lack of room is opened with the first records that it has room for. */
+/* A file that could not be opened on a full disk is opened when there is space for its first records. */
 static int ensure_open(struct hd_journal *j) {
 	char error[256];
 
@@ -163,7 +163,7 @@ static int ensure_open(struct hd_journal *j) {
 	return SQLITE_FULL;
 }
 
-/* Writes the oldest records, which stay in the ring until that is done. With the lock; releases it. */
+/* Writes the oldest records, which stay in the ring until that is done. Called with the lock, which it releases. */
 static void write_batch(struct hd_journal *j) {
 	size_t count = j->count < BATCH_MAX ? j->count : BATCH_MAX;
 	uint64_t bytes;
@@ -196,7 +196,7 @@ static void write_batch(struct hd_journal *j) {
 	j->count -= count;
 }
 
-/* Until the interval is over, or half of the ring is full, or the end. */
+/* Waits until the interval is over, or half of the ring is full, or the end. */
 static void wait_interval(struct hd_journal *j) {
 	struct timespec until = after_ms(j->retry_ms ? j->retry_ms : j->config.interval_ms);
 
@@ -223,7 +223,7 @@ static void *run(void *argument) {
 	return NULL;
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 static void destroy(struct hd_journal *j) {
 	for (size_t i = 0; i < j->count; i++)
@@ -262,7 +262,7 @@ int hd_journal_open(
 	j->batch = calloc(BATCH_MAX, sizeof(const struct hd_record *));
 	if (j->ring && j->batch)
 		code = journal_file_open(&j->file, &j->config, error, error_bytes);
-	if (code == -ENOSPC) { /* a full disk stops no controller */
+	if (code == -ENOSPC) { /* a full disk does not stop the controller */
 		journal_file_close(&j->file);
 		tell(j, SQLITE_FULL);
 		code = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The journal's file: schema, inserts, and what keeps it small. */
+/* The journal's file: schema, inserts, and the limit of its size. */
 #include "hd_journal_private.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #define SCHEMA_VERSION 1
 #define BUSY_TIMEOUT_MS 2000 /* for a reader's checkpoint */
 #define JOBS_MAX 4096
-#define CHECK_BYTES_MAX (UINT64_C(64) << 20) /* bigger files would hold up the start */
+#define CHECK_BYTES_MAX (UINT64_C(64) << 20) /* checking a larger file would delay the start */
 
 static const char schema[]
 	= "CREATE TABLE lives(life INTEGER PRIMARY KEY, epoch INTEGER, began REAL);"
@@ -33,7 +33,7 @@ static const char schema[]
 	  " host TEXT, job INTEGER, worker INTEGER, reason TEXT);"
 	  "CREATE TABLE commands(id INTEGER PRIMARY KEY, life INTEGER, at REAL, who TEXT, verb TEXT, words TEXT,"
 	  " result TEXT, affected INTEGER, answer TEXT);"
-	  /* Each transfer with its decision and its end, by name and calendar. */
+	  /* Each transfer with its decision and its end, with names and calendar times. */
 	  "CREATE VIEW transfers AS SELECT d.life, datetime(d.at, 'unixepoch', 'localtime') AS granted,"
 	  " j.name AS job, d.worker, d.direction, d.round, d.attempt, d.bytes, d.position, d.rule,"
 	  " d.finish_ms AS planned_ms, c.outcome, c.reason, c.delay, c.duration_ms,"
@@ -175,7 +175,7 @@ static int write_record(struct journal_file *file, const struct hd_record *r, do
 	if (r->kind == HD_RECORD_JOB) {
 		bind_job(&b, r, at);
 	} else {
-		put_integer(&b, (uint64_t)file->life);
+		put_integer(&b, (uint64_t)file->run);
 		put_real(&b, at);
 		if (r->kind == HD_RECORD_DECISION)
 			bind_decision(&b, r);
@@ -216,7 +216,7 @@ static int write_all(
 	return code;
 }
 
-/* Takes out the oldest rows of a table beyond `keep`. */
+/* Removes the oldest rows of a table beyond `keep`. */
 static int prune_table(struct journal_file *file, const char *table, uint64_t keep) {
 	char sql[256];
 	int code;
@@ -264,7 +264,7 @@ static uint64_t row_span(const struct journal_file *file, const char *table) {
 	return span;
 }
 
-/* The file is as big as it may be: a quarter of each table goes. */
+/* The file has reached its limit: removes a quarter of each table. */
 static int make_room(struct journal_file *file) {
 	int code = SQLITE_OK;
 
@@ -281,7 +281,7 @@ int journal_file_write(
 ) {
 	int code = write_all(file, records, count, offset_s);
 
-	/* At the limit of the file the oldest give way. A full disk is no reason to forget. */
+	/* At the limit of the file the oldest rows are removed, but not because the disk is full. */
 	if (code == SQLITE_FULL && journal_file_bytes(file) >= file->bytes_max / 20 * 19
 	    && make_room(file) == SQLITE_OK)
 		code = write_all(file, records, count, offset_s);
@@ -329,7 +329,7 @@ static int on_check(void *owner, int columns, char **values, char **names) {
 	return 0;
 }
 
-/* Reads every page: damage is found now, not by an operator's query. */
+/* Reads every page, so that damage is found now, not by an operator's query. */
 static int quick_check(const struct journal_file *file) {
 	bool good = false;
 	int code = sqlite3_exec(file->db, "PRAGMA quick_check(1)", on_check, &good, NULL);
@@ -337,7 +337,7 @@ static int quick_check(const struct journal_file *file) {
 	return code == SQLITE_OK && !good ? SQLITE_CORRUPT : code;
 }
 
-static int begin_life(struct journal_file *file, uint16_t epoch) {
+static int begin_run(struct journal_file *file, uint16_t epoch) {
 	struct timespec now;
 	char sql[128];
 	int code;
@@ -352,7 +352,7 @@ static int begin_life(struct journal_file *file, uint16_t epoch) {
 		now.tv_nsec / 1000000
 	);
 	code = execute(file, sql);
-	file->life = sqlite3_last_insert_rowid(file->db);
+	file->run = sqlite3_last_insert_rowid(file->db);
 	return code;
 }
 
@@ -391,12 +391,12 @@ static int set_up(struct journal_file *file, uint16_t epoch) {
 			&file->insert[kind],
 			NULL
 		);
-	return code == SQLITE_OK ? begin_life(file, epoch) : code;
+	return code == SQLITE_OK ? begin_run(file, epoch) : code;
 }
 
 static int try_open(struct journal_file *file, uint16_t epoch) {
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-	/* SQLite would let everybody read it; its other files get the mode of this one. */
+	/* SQLite would make it readable for all users; its other files get the mode of this one. */
 	int fd = open(file->path, O_RDWR | O_CREAT | O_CLOEXEC, 0640), code;
 
 	if (fd >= 0)
@@ -406,7 +406,7 @@ static int try_open(struct journal_file *file, uint16_t epoch) {
 	return code == SQLITE_OK ? set_up(file, epoch) : code;
 }
 
-/* With its WAL, so that somebody may still recover it. */
+/* With its WAL, so that it can still be recovered. */
 static void move_aside(const struct journal_file *file, const struct hd_journal_config *config) {
 	static const char *const ends[] = {"", "-wal", "-shm"};
 	char from[4096], to[4096], text[1100];
@@ -424,7 +424,7 @@ static void move_aside(const struct journal_file *file, const struct hd_journal_
 		if (rename(from, to) == 0 && i == 0) {
 			(void
 			)snprintf(text, sizeof text, "%.500s: damaged: moved to %.500s", from, to);
-			config->say(config->owner, false, text);
+			config->report(config->owner, false, text);
 		}
 	}
 }

@@ -14,11 +14,11 @@ struct journal_file {
 	sqlite3_stmt *insert[HD_RECORD_KINDS];
 	const char *path;
 	uint64_t rows_max, bytes_max;
-	int64_t life;
-	uint64_t pruned; /* rows taken out */
+	int64_t run;
+	uint64_t pruned; /* rows removed */
 };
 
-/* 0 or -errno; error says what in words. */
+/* 0 or -errno with a text in error. */
 int journal_file_open(
 	struct journal_file *file,
 	const struct hd_journal_config *config,
@@ -26,15 +26,14 @@ int journal_file_open(
 	size_t error_bytes
 );
 void journal_file_close(struct journal_file *file);
-/* One transaction: all records or none. offset_s: from the core's clock to that of the calendar. A sqlite
- * code. */
+/* One transaction: all records or none. offset_s: from the core's clock to calendar time. A sqlite code. */
 int journal_file_write(
 	struct journal_file *file,
 	const struct hd_record *const *records,
 	size_t count,
 	double offset_s
 );
-/* Takes out what is beyond rows_max. A sqlite code. */
+/* Removes the rows beyond rows_max. A sqlite code. */
 int journal_file_prune(struct journal_file *file);
 uint64_t journal_file_bytes(const struct journal_file *file);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the controller hands to whoever keeps its history (hd_journal.h): one flat record for each
- * job, plan, decision, completion, node and command. A field that a kind does not use is 0. Times are
- * the core's clock. Texts belong to the core and are valid during the call.
+ * The controller's records for its history (hd_journal.h): one flat record for each job, plan, decision, completion,
+ * node and command. A field that a kind does not use is 0. Times are the core's clock. Texts belong to the core and are
+ * valid during the call.
  */
 #ifndef HD_RECORD_H
 #define HD_RECORD_H
@@ -10,12 +10,13 @@
 #include "hd_types.h"
 
 enum hd_record_kind {
-	HD_RECORD_JOB, /* described or described anew: text tenant/job; bytes of the model, deadline = tau_max */
+	/* New or changed description: text tenant/job; bytes of the model, deadline = tau_max. */
+	HD_RECORD_JOB,
 	HD_RECORD_PLAN, /* a pass: count pending, granted, dropped; finish_s it covers */
-	HD_RECORD_DECISION, /* granted, dropped or voided (what), with the numbers it was made on */
+	HD_RECORD_DECISION, /* granted, dropped or voided (what), with the decision's numbers */
 	HD_RECORD_COMPLETION, /* reported by the receiver */
 	HD_RECORD_NODE, /* what: up or down; text its host */
-	HD_RECORD_COMMAND, /* what: the verb; text the words, detail the answer, who its address */
+	HD_RECORD_COMMAND, /* what: the verb; text the command, detail the answer, who the sender */
 	HD_RECORD_KINDS
 };
 

@@ -13,7 +13,7 @@ static const char *skip_space(const char *p) {
 	return p + strspn(p, " \t\r\n");
 }
 
-/* p stands on the opening quote; returns past the closing one (or at the end of the text). */
+/* p points to the opening quote; returns the place after the closing one (or the end of the text). */
 static const char *skip_string(const char *p) {
 	for (p++; *p != 0 && *p != '"'; p++)
 		if (*p == '\\' && p[1] != 0)
@@ -21,7 +21,7 @@ static const char *skip_string(const char *p) {
 	return *p == '"' ? p + 1 : p;
 }
 
-/* Past one value of any kind. Depth is counted, not recursed into. */
+/* The place after one value of any kind. Depth is counted, without recursion. */
 static const char *skip_value(const char *p) {
 	int depth = 0;
 
@@ -47,7 +47,7 @@ static const char *skip_value(const char *p) {
 	return p;
 }
 
-/* To the index-th element of the array at p, or NULL. */
+/* The index-th element of the array at p, or NULL. */
 static const char *enter_index(const char *p, unsigned long index) {
 	if (*p != '[')
 		return NULL;
@@ -61,7 +61,7 @@ static const char *enter_index(const char *p, unsigned long index) {
 	return *p == 0 || *p == ']' ? NULL : p;
 }
 
-/* To the value of the member `key` of the object at p, or NULL. */
+/* The value of the member `key` of the object at p, or NULL. */
 static const char *enter_key(const char *p, const char *key, size_t key_bytes) {
 	if (*p != '{')
 		return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading configuration from JSON so that every error names the line and the field. */
+/* Reads configuration from JSON; every error names the line and the field. */
 #ifndef HD_JSON_H
 #define HD_JSON_H
 
@@ -9,7 +9,7 @@
 
 struct hd_json_reader {
 	const char *text; /* that json_loads accepted */
-	char *error; /* where words go */
+	char *error; /* receives the error text */
 	size_t error_bytes;
 };
 
@@ -17,16 +17,16 @@ struct hd_json_reader {
  * what" in error. json_decref the result. */
 json_t *hd_json_load(const struct hd_json_reader *reader);
 
-/* Line (1-based) where the value at `path` begins, e.g. "links[3][1]" or "updates[2].bytes". The text
- * must have been accepted by json_loads: jansson tells the lines of syntax errors only. When the path
- * does not exist: the line of the innermost container that does. Cost O(text). */
+/* Line (1-based) where the value at `path` begins, e.g. "links[3][1]" or "updates[2].bytes". The text must have been
+ * accepted by json_loads: jansson gives lines only for syntax errors. When the path does not exist: the line of the
+ * innermost container that does. Cost O(text). */
 int hd_json_line(const char *text, const char *path);
 
 /* Writes "line L: field: what" and returns -EINVAL. */
 __attribute__((format(printf, 3, 4))) int
 hd_json_fail(const struct hd_json_reader *reader, const char *field, const char *format, ...);
 
-/* Where a field stands: prefix "updates[3]" or "" for the root. */
+/* An object and its path in the text: prefix "updates[3]" or "" for the root. */
 struct hd_json_object {
 	const struct hd_json_reader *reader;
 	json_t *object;
@@ -53,7 +53,7 @@ struct hd_json_wanted {
 	struct hd_json_range range;
 	double *value;
 };
-/* Several of them, up to the first error. */
+/* Several numbers, up to the first error. */
 int hd_json_numbers(
 	const struct hd_json_object *in,
 	const struct hd_json_wanted *wanted,

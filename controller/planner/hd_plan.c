@@ -28,9 +28,9 @@ static int compare_rank(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-/* Opens a pool of the pending pushes with deadlines up to `limit` on top of the others. All of them go
- * before anything else does, so that each costs its share of the building once. Deeper than the
- * maximum, the top is given up and built again when its turn comes. */
+/* Opens a pool of the pending pushes with deadlines up to `limit` on top of the others. All of them go before any other
+ * push, so each push pays its share of the construction once. At the maximum depth, the top is removed and built again
+ * later. */
 static int open_pool(struct hd_plan *plan, struct hd_plan_owner *owner, int64_t limit) {
 	uint32_t count = 0;
 
@@ -68,7 +68,7 @@ static struct hd_pool *top_pool(struct hd_plan_owner *owner) {
 	return &owner->pools[owner->pool_count - 1];
 }
 
-/* What finishes after this does not go before `item`, which may be HD_PLAN_NONE, unless it is aged. */
+/* An item that finishes after this does not go before `item`, which may be HD_PLAN_NONE, unless it is aged. */
 static double latest(const struct hd_plan *plan, uint32_t item) {
 	return item == HD_PLAN_NONE ? INFINITY : hd_plan_beyond(plan->states[item].finish);
 }
@@ -77,16 +77,16 @@ static bool pick_stands(const struct hd_plan *plan, const struct hd_plan_owner *
 	return owner->pick != HD_PLAN_NONE && owner->pick_stamp == hd_plan_stamp(plan, owner->pick);
 }
 
-/* Whether the job's next item, whose finish was a bound for those of its others, is later than `item`
- * all the same; both not aged. */
+/* Whether the job's next item, whose finish was a bound for the job's other items, is nevertheless later than `item`;
+ * both not aged. */
 static bool
 pick_too_late(const struct hd_plan *plan, const struct hd_plan_owner *owner, uint32_t item) {
 	return owner->pick != HD_PLAN_NONE && !plan->states[owner->pick].aged
 		&& owner->pick_bound > latest(plan, item);
 }
 
-/* The job's next item. It stands while nothing of the job is decided and no link on its path is
- * promised: the others' finishes move later only. */
+/* The job's next item. It is valid while no item of the job is decided and no link on its path is reserved: the
+ * finishes of the others only get later. */
 static int pick_of_job(struct hd_plan *plan, uint32_t job) {
 	struct hd_plan_owner *owner = &plan->owners[job];
 
@@ -113,7 +113,7 @@ static uint32_t tenant_of(const struct hd_plan *plan, uint32_t item) {
 	return plan->in->jobs[plan->in->items[item].job].tenant;
 }
 
-/* What the tenant would still be owed after this item, by weight. */
+/* The tenant's deficit after this item, by weight. */
 static double score(const struct hd_plan *plan, uint32_t item) {
 	const uint32_t tenant = tenant_of(plan, item);
 
@@ -122,16 +122,16 @@ static double score(const struct hd_plan *plan, uint32_t item) {
 }
 
 /* Whether the score of a's tenant is less than that of b's, by more than rounding. */
-static bool owed_less(const struct hd_plan *plan, uint32_t a, uint32_t b) {
+static bool deficit_less(const struct hd_plan *plan, uint32_t a, uint32_t b) {
 	const struct hd_plan_tenant *tenants = plan->in->tenants;
 	const double x = tenants[tenant_of(plan, a)].weight, y = tenants[tenant_of(plan, b)].weight;
 
-	return score(plan, b) - score(plan, a) > plan->owed_rounding * (1 / x + 1 / y);
+	return score(plan, b) - score(plan, a) > plan->deficit_rounding * (1 / x + 1 / y);
 }
 
 struct choice {
-	uint32_t item; /* what goes */
-	uint32_t fastest; /* the least finish of the tenants' first items */
+	uint32_t item; /* the chosen item */
+	uint32_t fastest; /* the earliest finish of the tenants' first items */
 };
 
 static void take_first(const struct hd_plan *plan, uint32_t pick, uint32_t *best) {
@@ -140,7 +140,7 @@ static void take_first(const struct hd_plan *plan, uint32_t pick, uint32_t *best
 		*best = pick;
 }
 
-/* Each tenant's first item. What stands is looked at first: it may spare a look for the others. */
+/* Each tenant's first item. Known ones come first: they may save the search for others. */
 static int first_of_tenants(struct hd_plan *plan, uint32_t *first) {
 	for (uint32_t t = 0; t < plan->in->tenant_count; t++)
 		first[t] = HD_PLAN_NONE;
@@ -161,29 +161,29 @@ static int first_of_tenants(struct hd_plan *plan, uint32_t *first) {
 	return 0;
 }
 
-/* Of the tenants' first items the one whose tenant is owed most; of equal scores the one that goes before. */
-static uint32_t most_owed(const struct hd_plan *plan, const uint32_t *first) {
+/* Of the tenants' first items the one whose tenant has the largest deficit; of equal scores the one that goes first. */
+static uint32_t largest_deficit(const struct hd_plan *plan, const uint32_t *first) {
 	uint32_t most = HD_PLAN_NONE, best = HD_PLAN_NONE;
 
 	for (uint32_t t = 0; t < plan->in->tenant_count; t++)
 		if (first[t] != HD_PLAN_NONE
 		    && (most == HD_PLAN_NONE || score(plan, first[t]) > score(plan, most)))
 			most = first[t];
-	/* Against the greatest, not one another: what is equal in turn may not be equal to what began it. */
+	/* Compared with the largest, not one by one: equality within rounding is not transitive. */
 	for (uint32_t t = 0; t < plan->in->tenant_count; t++)
-		if (first[t] != HD_PLAN_NONE && !owed_less(plan, first[t], most))
+		if (first[t] != HD_PLAN_NONE && !deficit_less(plan, first[t], most))
 			take_first(plan, first[t], &best);
 	return best;
 }
 
-/* Each tenant's first item; of these the one whose tenant is owed most. */
+/* Chooses among the tenants' first items the one whose tenant has the largest deficit. */
 static int choose(struct hd_plan *plan, struct choice *choice) {
 	uint32_t first[HD_JOBS_MAX] = {0};
 
 	const int rc = first_of_tenants(plan, first);
 	if (rc < 0)
 		return rc;
-	*choice = (struct choice){most_owed(plan, first), HD_PLAN_NONE};
+	*choice = (struct choice){largest_deficit(plan, first), HD_PLAN_NONE};
 	for (uint32_t t = 0; t < plan->in->tenant_count; t++)
 		if (first[t] != HD_PLAN_NONE
 		    && (choice->fastest == HD_PLAN_NONE
@@ -192,7 +192,7 @@ static int choose(struct hd_plan *plan, struct choice *choice) {
 	return 0;
 }
 
-/* The tenants with something pending share what the item costs by their weights. */
+/* The tenants with pending items share the cost of the item by their weights. */
 static void charge(struct hd_plan *plan, uint32_t item) {
 	const double amount = plan->in->items[item].amount;
 	double weights = 0;
@@ -223,8 +223,8 @@ static int place(struct hd_plan *plan, uint32_t item, uint8_t rule, uint32_t run
 	return 0;
 }
 
-/* MLfabric's drop rule for g, which goes only because it is due, before h: with c the commit time so
- * far, drop when max(f_g, c) - max(f_h, c) > theta (max(f_h, c) - c). */
+/* MLfabric's drop rule for g, which goes only because it is due, before h: with c the commit time so far, drop when
+ * max(f_g, c) - max(f_h, c) > theta (max(f_h, c) - c). */
 static bool idles(const struct hd_plan *plan, uint32_t g, uint32_t h) {
 	const struct hd_plan_item *item = &plan->in->items[g];
 	const double theta = plan->in->jobs[item->job].theta;
@@ -235,8 +235,8 @@ static bool idles(const struct hd_plan *plan, uint32_t g, uint32_t h) {
 	return !item->keep && !isinf(theta) && f_g - f_h > theta * (f_h - c) + 1e-12 * f_g;
 }
 
-/* The least finish among what could go instead of `item` (which is out of the pools): its job's pulls
- * and pushes that may go now (when no other may: all), and the other jobs' first items. */
+/* The earliest finish among the alternatives to `item` (which is out of the pools): its job's pulls and pushes that may
+ * go now (when no other may: all), and the other jobs' first items. */
 static int instead(struct hd_plan *plan, uint32_t item, uint32_t *other) {
 	const uint32_t job = plan->in->items[item].job;
 	struct hd_plan_owner *owner = &plan->owners[job];
@@ -270,7 +270,7 @@ static int step(struct hd_plan *plan) {
 		return rc;
 	const uint32_t item = choice.item;
 	struct hd_plan_owner *owner = &plan->owners[plan->in->items[item].job];
-	uint32_t unbound = item; /* what would go if there were no deadlines */
+	uint32_t unbound = item; /* the choice without deadlines */
 	if (plan->in->items[item].direction == HD_PLAN_PUSH && owner->pool_count > 1)
 		unbound = hd_pool_first(plan, &owner->pools[0], INFINITY);
 	if (unbound != item && idles(plan, item, unbound)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Builds the profiles from what is promised already: a sweep over the ends of the promises. */
+/* Builds the profiles from existing reservations: a sweep over their ends. */
 #include "hd_plan_internal.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 struct edge {
 	double at;
-	double rate; /* added to what is used */
+	double rate; /* added to the used rate */
 	uint32_t by; /* HD_PLAN_NONE: no transfer ends here */
 };
 
@@ -34,7 +34,7 @@ static int compare_edge(const void *a, const void *b) {
 	return 0;
 }
 
-/* Of several transfers that end together the last in the list is the one to follow. */
+/* Of several transfers that end together the last in the list is the predecessor. */
 static uint32_t later_of(uint32_t by, uint32_t other) {
 	if (by == HD_PLAN_NONE || other == HD_PLAN_NONE)
 		return by == HD_PLAN_NONE ? other : by;
@@ -50,7 +50,7 @@ static int sweep(struct hd_profile *profile, struct edge *edges, uint32_t count)
 		const double at = edges[k].at;
 		uint32_t by = HD_PLAN_NONE;
 
-		/* Ends that differ by rounding are one moment. */
+		/* Ends that differ by rounding only are the same. */
 		for (; k < count && edges[k].at - at <= HD_PROFILE_EQUAL * at; k++) {
 			used += edges[k].rate;
 			active += edges[k].rate > 0 ? 1 : -1;
@@ -72,7 +72,7 @@ struct promises {
 	uint32_t count;
 };
 
-/* The edges of one link's promises, from the one at `first`. Returns where the next link begins. */
+/* The edges of one link's reservations, from the one at `first`. Returns where the next link begins. */
 static uint32_t
 collect(const struct promises *promises, uint32_t first, struct edge *edges, uint32_t *edge_count) {
 	const uint32_t link = promises->busy[promises->order[first]].link;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the world can get wrong in a planner's input. */
+/* Checks a planner's input. */
 #include "hd_plan_internal.h"
 
 #include <errno.h>

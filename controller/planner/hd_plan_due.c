@@ -47,7 +47,7 @@ uint32_t hd_due_add(struct hd_due *due, int64_t deadline) {
 	return due->count - 1;
 }
 
-/* Of two neighbours. */
+/* The parent of two nodes. */
 static struct hd_due_node joined(const struct hd_due_node *two) {
 	const struct hd_due_node left = two[0], right = two[1];
 	const int64_t beyond = right.least >= HD_DUE_NONE ? HD_DUE_NONE : left.sum + right.least;

@@ -2,10 +2,9 @@
 /*
  * The look-ahead test of one job. With i the next position, the slack of a deadline D is
  *     slack(D) = (D - i + 1) - |{pending g : dl(g) <= D}|
- * and all bounds can be kept if and only if every slack is >= 0. When one is 0, only updates with
- * deadlines up to that D may go next. A tournament tree over the distinct deadlines keeps sums and
- * least prefix sums of the differences of neighbouring slacks, so that "one less for all D < d" is two
- * leaves: O(log n) a step.
+ * and all bounds can be kept if and only if every slack is >= 0. When one is 0, only updates with deadlines up to that
+ * D may go next. A tournament tree over the distinct deadlines keeps sums and least prefix sums of the differences of
+ * neighbouring slacks, so that "one less for all D < d" changes two leaves: O(log n) for each step.
  */
 #ifndef HD_PLAN_DUE_H
 #define HD_PLAN_DUE_H
@@ -14,7 +13,7 @@
 
 struct hd_due_node {
 	int64_t sum; /* of the differences below */
-	int64_t least; /* least prefix sum of those below that still wait; HD_DUE_NONE */
+	int64_t least; /* least prefix sum of the pending ones below; HD_DUE_NONE */
 };
 
 #define HD_DUE_NONE (INT64_MAX / 4)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Grouping of a whole plan: each job's transfers are searched in turn, then all entries are placed again. */
+/* Grouping of a whole plan: searches each job's transfers in turn, then places all entries again. */
 #include "hd_plan_group_internal.h"
 
 #include <errno.h>
@@ -33,10 +33,10 @@ void hd_plan_grouper_destroy(struct hd_plan_grouper *g) {
 	free(g->group_of);
 	free(g->group_at);
 	free(g->members);
-	free(g->member_ways);
+	free(g->member_paths);
 	free(g->groups);
-	free(g->ways);
-	free(g->way_is);
+	free(g->paths);
+	free(g->path_is);
 	free(g);
 }
 
@@ -63,7 +63,7 @@ void hd_group_rewind(struct hd_plan_grouper *g) {
 	g->score = (struct hd_group_score){0};
 }
 
-/* --- as decided --- */
+/* --- placing the decided groups --- */
 
 static void place_group(struct hd_plan_grouper *g, uint32_t index, bool explain) {
 	struct hd_plan_group *group = &g->groups[index];
@@ -71,7 +71,7 @@ static void place_group(struct hd_plan_grouper *g, uint32_t index, bool explain)
 	const uint32_t job = hd_group_item(g, members[0])->job;
 	struct hd_group_try try = {
 		.entries = members,
-		.ways = &g->member_ways[group->first],
+		.paths = &g->member_paths[group->first],
 		.count = group->count,
 		.trunk = &group->trunk,
 		.at_once
@@ -113,7 +113,7 @@ void hd_group_replay(struct hd_plan_grouper *g, uint32_t from, uint32_t end, boo
 	for (uint32_t e = from; e < end && g->status == 0; e++) {
 		if (g->in->entries[e].dropped)
 			continue;
-		/* Those that are placed when it is the turn of one entry stand together. */
+		/* Groups that are placed at the turn of one entry are consecutive. */
 		for (uint32_t k = g->group_at[e]; k < g->group_count && g->groups[k].at == e; k++)
 			place_group(g, k, explain);
 		if (g->group_of[e] == HD_PLAN_NONE)
@@ -142,8 +142,8 @@ void hd_group_decide(struct hd_plan_grouper *g, const struct hd_group_list *list
 				= pull ? g->picked[choice->first + m] : choice->first + m;
 
 			g->members[g->member_count] = list->entries[index];
-			g->member_ways[g->member_count++]
-				= *hd_group_way(g, list, index, choice->aggregator);
+			g->member_paths[g->member_count++]
+				= *hd_group_path(g, list, index, choice->aggregator);
 			g->group_of[list->entries[index]] = g->group_count;
 		}
 		group->at = list->entries[pull ? 0 : choice->first];
@@ -185,33 +185,36 @@ static void fill_list(struct hd_plan_grouper *g, struct hd_group_list *list) {
 	}
 }
 
-/* Asks how the network leads over the aggregators. */
-static int ask_ways(struct hd_plan_grouper *g, const struct hd_group_list *list) {
-	const struct hd_plan_ways *ways = &g->in->ways;
+/* Asks for the paths over the aggregators. */
+static int ask_paths(struct hd_plan_grouper *g, const struct hd_group_list *list) {
+	const struct hd_plan_paths *paths = &g->in->paths;
 	const size_t need = (size_t)g->in->aggregator_count * (list->count + 1);
 	size_t k = 0;
 
-	if (need > g->way_room) {
-		struct hd_plan_way *larger = realloc(g->ways, need * sizeof *larger);
+	if (need > g->path_room) {
+		struct hd_plan_path *larger = realloc(g->paths, need * sizeof *larger);
 		bool *is;
 
 		if (!larger)
 			return -ENOMEM;
-		g->ways = larger;
-		is = realloc(g->way_is, need * sizeof *is);
+		g->paths = larger;
+		is = realloc(g->path_is, need * sizeof *is);
 		if (!is)
 			return -ENOMEM;
-		g->way_is = is;
-		g->way_room = need;
+		g->path_is = is;
+		g->path_room = need;
 	}
 	for (uint32_t a = 0; a < g->in->aggregator_count; a++)
 		for (uint32_t i = 0; i < list->count; i++, k++)
-			g->way_is[k] = ways->member(
-				ways->context, g->in->entries[list->entries[i]].item, a, &g->ways[k]
+			g->path_is[k] = paths->member(
+				paths->context,
+				g->in->entries[list->entries[i]].item,
+				a,
+				&g->paths[k]
 			);
 	for (uint32_t a = 0; a < g->in->aggregator_count; a++, k++)
-		g->way_is[k] = ways->trunk(
-			ways->context, g->in->entries[list->entries[0]].item, a, &g->ways[k]
+		g->path_is[k] = paths->trunk(
+			paths->context, g->in->entries[list->entries[0]].item, a, &g->paths[k]
 		);
 	return 0;
 }
@@ -220,7 +223,7 @@ static int search(struct hd_plan_grouper *g, struct hd_group_list *list) {
 	g->job = list->job;
 	g->direction = list->direction;
 	fill_list(g, list);
-	const int rc = ask_ways(g, list);
+	const int rc = ask_paths(g, list);
 	if (rc < 0)
 		return rc;
 	if (list->direction == HD_PLAN_PUSH)
@@ -296,7 +299,7 @@ int hd_plan_group_run(
 	result->groups = g->groups;
 	result->group_count = g->group_count;
 	result->members = g->members;
-	result->member_ways = g->member_ways;
+	result->member_paths = g->member_paths;
 	result->group_of = g->group_of;
 	return 0;
 }

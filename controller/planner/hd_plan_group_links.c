@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Grouping's links: filled like the planner's, and emptied again after a trial. */
+/* Grouping's links: reserved as in the planner, with undo after a try. */
 #include "hd_plan_group_internal.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static int make_entry_room(struct hd_plan_grouper *g, uint32_t count) {
 	if (!RESIZE(g->entries, room) || !RESIZE(g->list, room) || !RESIZE(g->picked, room)
 	    || !RESIZE(g->drawn, room) || !RESIZE(g->choices, room) || !RESIZE(g->best, room)
 	    || !RESIZE(g->group_of, room) || !RESIZE(g->group_at, room) || !RESIZE(g->members, room)
-	    || !RESIZE(g->member_ways, room) || !RESIZE(g->groups, room))
+	    || !RESIZE(g->member_paths, room) || !RESIZE(g->groups, room))
 		return -ENOMEM;
 	g->entry_room = room;
 	return 0;
@@ -65,7 +65,7 @@ int hd_group_setup(struct hd_plan_grouper *g) {
 	return hd_plan_load_busy(plan, g->profiles);
 }
 
-/* --- taking back --- */
+/* --- undo --- */
 
 struct hd_group_mark hd_group_mark(const struct hd_plan_grouper *g) {
 	return (struct hd_group_mark){g->log_count, g->piece_count};
@@ -112,7 +112,7 @@ static int save(struct hd_plan_grouper *g, uint32_t link) {
 
 /* --- transfers --- */
 
-/* The most that one transfer gets of these links. */
+/* The highest rate of a single transfer on these links. */
 static double best_rate(const struct hd_plan_grouper *g, const uint32_t *links, uint8_t count) {
 	const double *flow = g->in->flow ? g->in->flow : g->in->plan->capacity;
 	double rate = INFINITY;
@@ -122,8 +122,8 @@ static double best_rate(const struct hd_plan_grouper *g, const uint32_t *links, 
 	return rate;
 }
 
-double hd_group_rate(const struct hd_plan_grouper *g, const struct hd_plan_way *way) {
-	return best_rate(g, way->links, way->count);
+double hd_group_rate(const struct hd_plan_grouper *g, const struct hd_plan_path *path) {
+	return best_rate(g, path->links, path->count);
 }
 
 static struct hd_profile_path
@@ -188,15 +188,15 @@ void hd_group_place(
 }
 
 /*
- *   amount |            /    what leaves: one line of the trunk's best rate, as late as it must be
- *          |       ____/     to stay below what has arrived; slower it stays below as well
+ *   amount |            /    the output: one line at the trunk's best rate, as late as necessary
+ *          |       ____/     to stay below the input; with a lower rate it stays below as well
  *          |  ____/  /
  *          |_/_____/____ time
  */
 double hd_group_ready(
 	const struct hd_plan_grouper *g,
 	const struct hd_plan_entry *arrival,
-	const struct hd_plan_way *trunk,
+	const struct hd_plan_path *trunk,
 	struct hd_group_flow flow
 ) {
 	const double rate = best_rate(g, trunk->links, trunk->count);
@@ -215,7 +215,8 @@ double hd_group_ready(
 	return ready;
 }
 
-/* A group that goes at once begins when all its links are free, and goes as fast as the slowest of them. */
+/* A group whose transfers go at the same time begins when all its links are free, at the rate of the slowest of
+ * them. */
 static void set_pace(
 	struct hd_plan_grouper *g,
 	const struct hd_group_try *try,
@@ -226,10 +227,10 @@ static void set_pace(
 	trunk->most = hd_group_rate(g, try->trunk);
 	trunk->from = hd_group_start(g, &t);
 	for (uint32_t m = 0; m < try->count; m++) {
-		t.links = try->ways[m].links;
-		t.count = try->ways[m].count;
+		t.links = try->paths[m].links;
+		t.count = try->paths[m].count;
 		trunk->from = fmax(trunk->from, hd_group_start(g, &t));
-		trunk->most = fmin(trunk->most, hd_group_rate(g, &try->ways[m]));
+		trunk->most = fmin(trunk->most, hd_group_rate(g, &try->paths[m]));
 	}
 }
 
@@ -256,15 +257,15 @@ double hd_group_place_all(
 		try->collected = try->sum.finish;
 	}
 	for (uint32_t m = 0; m < try->count; m++) {
-		const struct hd_plan_way *way = &try->ways[m];
+		const struct hd_plan_path *path = &try->paths[m];
 		struct hd_plan_entry *entry = &g->entries[try->entries[m]];
 		const double own = hd_group_item(g, try->entries[m])->amount;
 		const struct hd_group_flow flow = {own, amount};
 		struct hd_group_transfer t
-			= {way->links, way->count, try->entries[m], own, trunk.from, trunk.most};
+			= {path->links, path->count, try->entries[m], own, trunk.from, trunk.most};
 
 		if (direction == HD_PLAN_PULL)
-			t.from = hd_group_ready(g, &try->sum, way, flow);
+			t.from = hd_group_ready(g, &try->sum, path, flow);
 		hd_group_place(g, &t, try->explain, entry);
 		entry->commit = entry->finish;
 		last = fmax(last, entry->finish);

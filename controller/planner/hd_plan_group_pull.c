@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pulls: the model leaves the server once for each of some aggregators, as many as gain; every pull comes from
- * wherever it ends first.
+ * Pulls: the model is sent once to each of some aggregators, as many as gain time; every pull comes from the source
+ * with the earliest finish.
  *
  *   server's link  |=copy 1=|=copy 2=|==p5==|==p6==|
  *   aggregator 1            |==p1==|==p2==|
@@ -16,7 +16,7 @@ struct seed {
 	struct hd_plan_entry copy;
 };
 
-/* Sends a copy to the aggregator that has it first, of those that have none. False: there is no other. */
+/* Sends a copy to that aggregator without one that gets it first. False: there is none. */
 static bool
 sow(struct hd_plan_grouper *g, const struct hd_group_list *list, struct seed *seeds, uint32_t *count
 ) {
@@ -26,7 +26,7 @@ sow(struct hd_plan_grouper *g, const struct hd_group_list *list, struct seed *se
 	uint32_t chosen = HD_PLAN_NONE;
 
 	for (uint32_t a = 0; a < g->in->aggregator_count; a++) {
-		const struct hd_plan_way *trunk = hd_group_trunk(g, list, a);
+		const struct hd_plan_path *trunk = hd_group_trunk(g, list, a);
 		bool has = false;
 
 		for (uint32_t s = 0; s < *count; s++)
@@ -50,7 +50,8 @@ sow(struct hd_plan_grouper *g, const struct hd_group_list *list, struct seed *se
 	return true;
 }
 
-/* Whence the list's member at `index` comes first: a seed, or `count` for the server. It is placed. */
+/* The source with the earliest finish for the list's member at `index`: a seed, or `count` for the server. The transfer
+ * is placed. */
 static uint32_t
 draw(struct hd_plan_grouper *g,
      const struct hd_group_list *list,
@@ -67,25 +68,26 @@ draw(struct hd_plan_grouper *g,
 	uint32_t from = count;
 
 	for (uint32_t s = 0; same && s < count; s++) {
-		const struct hd_plan_way *way = hd_group_way(g, list, index, seeds[s].aggregator);
+		const struct hd_plan_path *path
+			= hd_group_path(g, list, index, seeds[s].aggregator);
 
-		if (!way)
+		if (!path)
 			continue;
 		const struct hd_group_transfer relay = {
-			way->links,
-			way->count,
+			path->links,
+			path->count,
 			list->entries[index],
 			item->amount,
 			hd_group_ready(
 				g,
 				&seeds[s].copy,
-				way,
+				path,
 				(struct hd_group_flow){item->amount, item->amount}
 			),
 			0,
 		};
 		const double finish = hd_plan_key(hd_group_finish(g, &relay));
-		/* Of equal ones the relay: the server's link is left to others. */
+		/* Of equal ones the relay: it leaves the server's link to others. */
 		if (finish < least || (finish <= least && from == count)) {
 			least = finish;
 			best = relay;
@@ -96,7 +98,8 @@ draw(struct hd_plan_grouper *g,
 	return from;
 }
 
-/* Who comes from where, with so many copies: into g->best and g->picked. False: one of them gains nothing. */
+/* Assigns a source to each pull, with this number of copies: into g->best and g->picked. False: one of them gains
+ * nothing. */
 static bool assign(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t copies) {
 	const struct hd_group_mark mark = hd_group_mark(g);
 	struct seed seeds[HD_PLAN_AGGREGATORS_MAX];

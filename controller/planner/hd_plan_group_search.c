@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pushes: how many go direct before the first group is searched; from there on each next group takes what
- * its aggregator can have received when the server's link comes free, and what no group takes goes direct.
+ * Pushes: tries each number of direct pushes before the first group; from there on each next group takes the pushes
+ * that its aggregator can receive until the server's link becomes free, and the others go directly.
  */
 #include "hd_plan_group_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* How much later than all direct a way may end that spares the server's link. */
+/* The grouping that spares the server's link may end this much later than one without groups. */
 #define SPARE_LATER 1.1
 
-/* What the longest group at one aggregator would be. */
+/* The longest possible group at one aggregator. */
 struct offer {
 	uint32_t aggregator, count;
 	double free_at; /* the server's link, for their sum */
 	double collected, limit;
 };
 
-static struct hd_group_transfer trunk_of(const struct hd_plan_way *trunk, double amount) {
+static struct hd_group_transfer trunk_of(const struct hd_plan_path *trunk, double amount) {
 	return (struct hd_group_transfer){trunk->links, trunk->count, HD_PLAN_NONE, amount, 0, 0};
 }
 
@@ -31,7 +31,7 @@ static bool same_kind(const struct hd_plan_grouper *g, uint32_t a, uint32_t b) {
 		|| (!(x->amount < y->amount) && !(x->amount > y->amount));
 }
 
-/* Whether an aggregator, and a model, has room for so much. */
+/* Whether an aggregator, and a model, has room for this amount. */
 static bool has_room(
 	const struct hd_plan_grouper *g,
 	const struct hd_plan_item *leader,
@@ -42,21 +42,21 @@ static bool has_room(
 		&& hd_group_size_kept(size, leader) <= g->memory[aggregator];
 }
 
-/* Whether all members of a sum that goes at once would be much slower for this one. */
+/* Whether this member would make all others of a simultaneous sum much slower. */
 static bool
 is_slow(const struct hd_plan_grouper *g,
 	uint32_t aggregator,
-	const struct hd_plan_way *trunk,
-	const struct hd_plan_way *way) {
+	const struct hd_plan_path *trunk,
+	const struct hd_plan_path *path) {
 	return hd_group_at_once(g, aggregator)
-		&& hd_group_rate(g, way) < g->in->plan->share_min * hd_group_rate(g, trunk);
+		&& hd_group_rate(g, path) < g->in->plan->share_min * hd_group_rate(g, trunk);
 }
 
-/* Promises a member's transfer. When a sum with it may leave; INFINITY: it would be held up too long. */
+/* Reserves a member's transfer. Returns when a sum with it may start; INFINITY: it would be delayed too long. */
 static double ready_with(
 	struct hd_plan_grouper *g,
 	const struct offer *offer,
-	const struct hd_plan_way *trunk,
+	const struct hd_plan_path *trunk,
 	struct hd_group_transfer t,
 	struct hd_group_flow flow
 ) {
@@ -74,13 +74,13 @@ static double ready_with(
 	return hd_group_ready(g, &entry, trunk, flow);
 }
 
-/* Members from `first` on that can be there at `offer->limit`. Takes everything back. */
+/* Members from `first` on that can arrive until `offer->limit`. Undoes all reservations. */
 static void
 collect(struct hd_plan_grouper *g,
 	const struct hd_group_list *list,
 	uint32_t first,
 	struct offer *offer) {
-	const struct hd_plan_way *trunk = hd_group_trunk(g, list, offer->aggregator);
+	const struct hd_plan_path *trunk = hd_group_trunk(g, list, offer->aggregator);
 	const struct hd_group_mark mark = hd_group_mark(g);
 	const double limit = hd_plan_beyond(offer->limit);
 	const struct hd_plan_item *leader = hd_group_item(g, list->entries[first]);
@@ -89,21 +89,21 @@ collect(struct hd_plan_grouper *g,
 	offer->count = 0;
 	offer->collected = 0;
 	for (uint32_t i = first; i < list->count && offer->count < HD_GROUP_MEMBERS_MAX; i++) {
-		const struct hd_plan_way *way = hd_group_way(g, list, i, offer->aggregator);
+		const struct hd_plan_path *path = hd_group_path(g, list, i, offer->aggregator);
 		const struct hd_plan_item *item = hd_group_item(g, list->entries[i]);
 
-		if (!way || !hd_group_may_work(g)
+		if (!path || !hd_group_may_work(g)
 		    || !same_kind(g, list->entries[first], list->entries[i]))
 			break;
 		hd_group_size_add(&size, item);
 		if (!has_room(g, leader, size, offer->aggregator))
 			break;
 		const struct hd_group_transfer t
-			= {way->links, way->count, list->entries[i], item->amount, 0, 0};
-		/* The more members a sum has, the sooner it may leave: this is no sooner than it will be. */
+			= {path->links, path->count, list->entries[i], item->amount, 0, 0};
+		/* The more members a sum has, the sooner it may start: this is a lower bound. */
 		const struct hd_group_flow flow = {item->amount, hd_group_size_sum(size, leader)};
 		const double ready = ready_with(g, offer, trunk, t, flow);
-		if (ready > limit || is_slow(g, offer->aggregator, trunk, way))
+		if (ready > limit || is_slow(g, offer->aggregator, trunk, path))
 			break;
 		offer->collected = fmax(offer->collected, ready);
 		offer->count++;
@@ -111,14 +111,14 @@ collect(struct hd_plan_grouper *g,
 	hd_group_undo(g, mark);
 }
 
-/* The longest group that may begin with the member at `first`; of equal ones what is collected first. */
+/* The longest group that may begin with the member at `first`; of equal ones the one that is collected first. */
 static struct offer
 best_offer(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t first) {
 	const double amount = hd_group_item(g, list->entries[first])->amount;
 	struct offer best = {.aggregator = HD_PLAN_NONE, .count = 1};
 
 	for (uint32_t a = 0; a < g->in->aggregator_count && hd_group_may_work(g); a++) {
-		const struct hd_plan_way *trunk = hd_group_trunk(g, list, a);
+		const struct hd_plan_path *trunk = hd_group_trunk(g, list, a);
 		struct offer offer = {.aggregator = a};
 
 		if (!trunk || g->memory[a] < amount)
@@ -138,7 +138,7 @@ best_offer(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t
 	return best;
 }
 
-/* The same members one after the other on their own ways. */
+/* The finish of the same members without a group. */
 static double
 all_direct(struct hd_plan_grouper *g, const struct hd_group_list *list, struct hd_group_choice of) {
 	const struct hd_group_mark mark = hd_group_mark(g);
@@ -155,7 +155,7 @@ all_direct(struct hd_plan_grouper *g, const struct hd_group_list *list, struct h
 	return last;
 }
 
-/* Places a group that begins at `first`, if one gains. Returns its members, 0: none. */
+/* Places a group that begins at `first`, if one gains time. Returns the number of its members, 0: none. */
 static uint32_t
 take_group(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t first) {
 	const struct offer offer = best_offer(g, list, first);
@@ -167,7 +167,7 @@ take_group(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t
 	const struct hd_group_mark mark = hd_group_mark(g);
 	struct hd_group_try try = {
 		.entries = &list->entries[first],
-		.ways = hd_group_way(g, list, first, offer.aggregator),
+		.paths = hd_group_path(g, list, first, offer.aggregator),
 		.count = offer.count,
 		.trunk = hd_group_trunk(g, list, offer.aggregator),
 		.at_once = hd_group_at_once(g, offer.aggregator),
@@ -190,13 +190,13 @@ static uint32_t entry_after(const struct hd_group_list *list, uint32_t index) {
 	return index < list->count ? list->entries[index] : list->end;
 }
 
-/* The member at `index` goes direct, then what the plan has between it and the next. */
+/* Sends the member at `index` directly, then places the plan's entries between it and the next. */
 static void
 send_direct(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t index) {
 	hd_group_replay(g, list->entries[index], entry_after(list, index + 1), false);
 }
 
-/* From here on, with the list's next at `first`. False when nothing begins there that was not looked at. */
+/* Tries from here on, with the list's next at `first`. False when no group begins there that was not tried. */
 static bool try_from(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t first) {
 	uint32_t taken;
 
@@ -210,7 +210,7 @@ static bool try_from(struct hd_plan_grouper *g, const struct hd_group_list *list
 			taken = 1;
 			continue;
 		}
-		/* Whatever stands between and after its members. */
+		/* Entries between and after its members. */
 		for (uint32_t m = i; m < i + taken; m++)
 			hd_group_replay(g, list->entries[m] + 1, entry_after(list, m + 1), false);
 	}
@@ -247,7 +247,7 @@ void hd_group_search_pushes(struct hd_plan_grouper *g, const struct hd_group_lis
 		const struct hd_group_mark mark = hd_group_mark(g);
 		const struct hd_group_score so_far = g->score;
 
-		/* What is committed already cannot be bettered. */
+		/* The commits so far cannot be improved. */
 		if (hd_plan_key(g->commit[list->job]) >= hd_plan_key(best.last))
 			break;
 		memcpy(commit, g->commit, sizeof commit);

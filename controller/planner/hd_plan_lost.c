@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What no order can save is dropped before anything is ordered: a push whose last position has passed,
- * and of each prefix of deadlines that holds more pushes than positions, the longest (Moore and
- * Hodgson's rule; sets that fit are a matroid, so the number kept is the most possible and what is
- * kept is the shortest). Deadlines count positions, not seconds: nothing is lost to them later.
+ * Drops the pushes that cannot meet their deadlines in any order, before the rest is ordered: a push whose last
+ * position has passed, and in each prefix of deadlines with more pushes than positions, the longest (Moore and
+ * Hodgson's rule; feasible sets are a matroid, so the number of kept pushes is the largest possible and they are the
+ * shortest). Deadlines are positions, not times: no more are lost later.
  */
 #include "hd_plan_internal.h"
 
@@ -21,7 +21,7 @@ static int compare_due(const void *a, const void *b) {
 	return x->item < y->item ? -1 : 1;
 }
 
-/* Late ones are dropped, the others listed by job and deadline. */
+/* Drops late pushes, lists the others by job and deadline. */
 static void list_by_due(struct hd_plan *plan) {
 	uint32_t count = 0;
 

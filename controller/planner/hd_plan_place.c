@@ -106,7 +106,7 @@ struct hop {
 	uint32_t link;
 	double now; /* residual at the start */
 	double earlier; /* just before it */
-	uint32_t by; /* whose end is there */
+	uint32_t by; /* the transfer that ends there */
 	double load;
 };
 
@@ -160,7 +160,7 @@ void hd_plan_find_bottleneck(
 		entry->after = best.by;
 }
 
-/* What no pending item can use any more is forgotten: profiles stay short. */
+/* Merges pieces that no pending item can use any more: profiles stay short. */
 static void tidy(struct hd_plan *plan, uint32_t link) {
 	double from = INFINITY;
 

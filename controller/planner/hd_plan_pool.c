@@ -59,8 +59,8 @@ look_at_head(const struct hd_plan *plan, const struct hd_pool *pool, struct hd_p
 	run->stale = fmax(run->stale, plan->states[run->item].finish);
 }
 
-/* Brings the run at `at`, whose first item is gone, to its next one and to its place among the others;
- * a run without items leaves. The next item finishes no earlier: `stale` stays. */
+/* Moves the run at `at`, whose first item is gone, to its next one and to its place among the others; a run without
+ * items is removed. The next item finishes no earlier: `stale` is still valid. */
 static void
 renew(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_group *group, uint32_t at) {
 	struct hd_pool_run run = group->runs[at];
@@ -99,9 +99,9 @@ static bool is_clear(
 }
 
 struct least {
-	uint32_t item; /* HD_PLAN_NONE: nothing yet */
+	uint32_t item; /* HD_PLAN_NONE: none yet */
 	uint32_t second;
-	double beyond; /* what cannot finish by then cannot be the least */
+	double beyond; /* an item that cannot finish by then cannot be the earliest */
 };
 
 static void consider(struct hd_plan *plan, uint32_t item, struct least *least) {
@@ -118,10 +118,10 @@ static void consider(struct hd_plan *plan, uint32_t item, struct least *least) {
 	least->beyond = hd_plan_beyond(plan->states[item].finish);
 }
 
-/* What a scan knows of the group's link. */
+/* Values of the group's link for a scan. */
 struct shared {
-	double from; /* when it has something left for the first time */
-	double floor; /* what it has left at least from then on */
+	double from; /* first time with a residual */
+	double floor; /* least residual from then on */
 };
 
 static struct shared look_at_link(const struct hd_plan *plan, const struct hd_pool_group *group) {
@@ -132,9 +132,9 @@ static struct shared look_at_link(const struct hd_plan *plan, const struct hd_po
 	return (struct shared){hd_profile_first_free(profile), piece->floor};
 }
 
-/* Whether runs after this one that are no faster finish no earlier: its path is clear but for the shared
- * link; there they get the same, and it needs no more. With share_min a slower one may start on less, so
- * that what is left on the shared link must be enough for this one, too. */
+/* Whether runs after this one that are no faster finish no earlier: its path is clear but for the shared link; there
+ * they get the same rate, and it has no larger amount. With share_min a slower one may start at a lower rate, so the
+ * residual of the shared link must be enough for this one, too. */
 static bool
 outdoes(const struct hd_plan *plan,
 	const struct hd_pool_group *group,
@@ -146,7 +146,7 @@ outdoes(const struct hd_plan *plan,
 		&& is_clear(plan, group, run, shared->from);
 }
 
-/* What the link can carry until `until` at no more than `rate`, where it has `least` left. */
+/* The amount that the link can carry until `until` at no more than `rate`, where it has at least `least` left. */
 static double
 link_carries(const struct hd_profile *profile, double rate, double least, double until) {
 	double sum = 0;
@@ -157,10 +157,10 @@ link_carries(const struct hd_profile *profile, double rate, double least, double
 
 		sum += piece->free < least ? 0 : used * (end - piece->at);
 	}
-	return sum * (1 + 1e-9); /* not less, for all the rounding */
+	return sum * (1 + 1e-9); /* an upper bound in spite of rounding */
 }
 
-/* The profile of the group's link when a look at all of it costs less than walks do, else NULL. */
+/* The profile of the group's link when reading all of it costs less than walks do, else NULL. */
 static const struct hd_profile *
 short_profile(const struct hd_plan *plan, const struct hd_pool_group *group) {
 	if (group->link == HD_PLAN_NONE || plan->profiles[group->link].count > SHORT_PROFILE)
@@ -168,7 +168,7 @@ short_profile(const struct hd_plan *plan, const struct hd_pool_group *group) {
 	return &plan->profiles[group->link];
 }
 
-/* The greatest amount that a run of the group may finish until `until`. */
+/* The largest amount that a run of the group may finish until `until`. */
 static double
 group_carries(const struct hd_plan *plan, const struct hd_pool_group *group, double until) {
 	const struct hd_profile *profile = short_profile(plan, group);
@@ -192,10 +192,10 @@ static bool run_late(
 }
 
 /*
- * By amount, and of each run the first item only. A run is passed over when
+ * By amount, and of each run the first item only. A run is skipped when
  *   - another before it outdoes it;
- *   - it cannot finish in time: not before the link is free and not in less than it would take alone;
- *     nor before a finish that it had when less was promised; nor faster than the shared link allows.
+ *   - it cannot finish in time: not before the link is free and not in less time than alone; nor before a finish that
+ *     it had with fewer reservations; nor faster than the shared link allows.
  */
 static void
 scan(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_group *group, struct least *least) {
@@ -260,7 +260,7 @@ uint32_t hd_pool_least(struct hd_plan *plan, struct hd_pool *pool, double last) 
 	uint32_t best = HD_PLAN_NONE;
 
 	for (uint32_t g = 0; g < pool->group_count; g++) {
-		/* That of the last time first, in the place of group 0. */
+		/* The group of the last search first, exchanged with group 0. */
 		const uint32_t at = g == 0 ? hint : g == hint ? 0 : g;
 		struct hd_pool_group *group = &pool->groups[at];
 
@@ -294,7 +294,7 @@ static int compare_aged(const void *a, const void *b, void *context) {
 	return hd_plan_goes_before(plan, i, j) ? -1 : 1;
 }
 
-/* Each run's group is that of the link on its path that most runs use: the shared one. */
+/* The group of a run is the link on its path that most runs use: the shared one. */
 static uint32_t shared_link(const struct hd_plan *plan, const struct hd_plan_class *class) {
 	uint32_t best = HD_PLAN_NONE;
 
@@ -351,7 +351,7 @@ build_groups(struct hd_plan *plan, struct hd_pool *pool, const uint32_t *firsts,
 		const uint32_t link = shared_link(plan, class);
 		struct hd_pool_group *group = &pool->groups[find_group(plan, pool, link)];
 
-		assert(group->runs != NULL); /* it was found when they were counted */
+		assert(group->runs != NULL); /* the first loop counted this group */
 		struct hd_pool_run *run = &group->runs[group->run_count++];
 		*run = (struct hd_pool_run){
 			.next = firsts[r],

@@ -25,8 +25,8 @@ static int make_room(struct hd_profile *profile, uint32_t wanted) {
 	return 0;
 }
 
-/* The last piece has no end: a sentinel after it says so, and walks need not count. Floors are right
- * again down to piece 0 when those after `last` are, and when those before `first` had only to follow. */
+/* The last piece has no end: a sentinel follows it, so that walks need not count. Restores the floors down to piece 0,
+ * when those after `last` are right, and those before `first` only depend on them. */
 static void seal(struct hd_profile *profile, uint32_t first, uint32_t last) {
 	struct hd_profile_piece *pieces = profile->pieces;
 	uint32_t k = last < profile->count ? last + 1 : profile->count;
@@ -66,7 +66,7 @@ void hd_profile_fini(struct hd_profile *profile) {
 	*profile = (struct hd_profile){0};
 }
 
-/* What is lost when piece k joins the one before it. */
+/* The error when piece k joins the one before it. */
 static double join_loss(const struct hd_profile *profile, uint32_t k) {
 	const struct hd_profile_piece *a = &profile->pieces[k - 1], *b = &profile->pieces[k];
 
@@ -135,7 +135,7 @@ uint32_t hd_profile_find(const struct hd_profile *profile, double at) {
 	return low;
 }
 
-/* The piece that begins at `at`, but for rounding; made if there is none. The room is there. */
+/* The piece that begins at `at`, within rounding; created if there is none. There is space for it. */
 static uint32_t split(struct hd_profile *profile, double at) {
 	const double rounding = HD_PROFILE_EQUAL * at;
 	const uint32_t k = hd_profile_find(profile, at + rounding);
@@ -200,7 +200,7 @@ int hd_profile_take(
 
 void hd_profile_forget(struct hd_profile *profile, double at) {
 	struct hd_profile_piece *pieces = profile->pieces;
-	/* The piece that holds `at`, and the two before it: who looks there asks what was just before. */
+	/* Keeps the piece that contains `at`, and the two before it: a caller also needs the time just before. */
 	const uint32_t k = hd_profile_find(profile, at), kept = k < 3 ? 1 : k - 2;
 
 	if (kept > 1) {
@@ -215,8 +215,8 @@ double hd_profile_first_free(const struct hd_profile *profile) {
 	return profile->pieces[0].free > 0 ? 0 : end_of(profile, 0);
 }
 
-/* Walks the pieces of a path: all its links are constant on [at, until). Where one has nothing left the
- * walk leaps over what the others do meanwhile. */
+/* Walks the pieces of a path: all its links are constant on [at, until). When one has no residual the walk skips the
+ * pieces of the others meanwhile. */
 struct walk {
 	const struct hd_profile *links[HD_PLAN_PATH_MAX];
 	uint32_t piece[HD_PLAN_PATH_MAX];
@@ -225,7 +225,7 @@ struct walk {
 	double least, most;
 };
 
-/* The piece that holds `at`, at or after `piece`: near it more often than not. */
+/* The piece that contains `at`, at or after `piece`: usually near it. */
 static uint32_t advance(const struct hd_profile *link, uint32_t piece, double at) {
 	const struct hd_profile_piece *pieces = link->pieces;
 	uint32_t low = piece, step = 1;
@@ -261,7 +261,7 @@ static void walk_look(struct walk *walk) {
 		walk->until = blocked;
 		walk->rate = 0;
 	}
-	/* Ends that differ by rounding leave pieces of no length: nothing goes there. */
+	/* Ends that differ by rounding leave pieces of no length: these have no use. */
 	if (walk->until - walk->at <= HD_PROFILE_EQUAL * walk->at)
 		walk->rate = 0;
 }
@@ -285,8 +285,8 @@ static void walk_begin(struct walk *walk, const struct hd_profile_path *path) {
 	walk_look(walk);
 }
 
-/* Where `left` ends within the present piece, or INFINITY. An end within rounding of the piece's is
- * the piece's: breakpoints do not breed slivers. */
+/* Where `left` ends within the present piece, or INFINITY. An end within rounding of the piece's end is that end: so
+ * breakpoints create no slivers. */
 static double walk_end(const struct walk *walk, double left, double equal) {
 	const double room = walk->rate * (walk->until - walk->at);
 
@@ -295,7 +295,7 @@ static double walk_end(const struct walk *walk, double left, double equal) {
 	return room <= left + equal ? walk->until : walk->at + left / walk->rate;
 }
 
-/* The piece that holds `at`, at or after this one. */
+/* The piece that contains `at`, at or after this one. */
 static inline const struct hd_profile_piece *
 leap(const struct hd_profile_piece *piece, const struct hd_profile_piece *end, double at) {
 	ptrdiff_t step = 1;
@@ -313,8 +313,8 @@ leap(const struct hd_profile_piece *piece, const struct hd_profile_piece *end, d
 	return piece;
 }
 
-/* The walk once more, for the finish alone: nearly all of a plan's time is spent here. The count is a
- * constant where it is called, so that the loops over links unroll. */
+/* The same walk for the finish alone: nearly all of a plan's time is spent here. `count` is a constant at each call, so
+ * that the loops over links unroll. */
 static inline __attribute__((always_inline)) double
 finish_over(struct hd_profile_path *path, const uint8_t count, double amount) {
 	const struct hd_profile_piece *piece[HD_PLAN_PATH_MAX], *end[HD_PLAN_PATH_MAX];
@@ -395,7 +395,7 @@ struct stairs {
 static void stairs_add(struct stairs *stairs, const struct walk *walk) {
 	double start = walk->at;
 
-	/* Ends of different links that differ by rounding: no interval is broken there. */
+	/* Ends of different links that differ by rounding: no interval ends there. */
 	if (walk->until - walk->at <= HD_PROFILE_EQUAL * walk->at)
 		return;
 	while (stairs->count > 0 && stairs->step[stairs->count - 1].rate >= walk->rate)
@@ -405,8 +405,8 @@ static void stairs_add(struct stairs *stairs, const struct walk *walk) {
 			= (struct hd_plan_segment){.start = start, .rate = walk->rate};
 }
 
-/* Of all constant rates on one interval from here on, the one that carries `left` first; of equal
- * ones the one that begins first. */
+/* Of all constant rates on one interval from here on, the one that carries `left` first; of equal ones the one that
+ * begins first. */
 static struct hd_plan_segment widen(struct walk *walk, double left) {
 	struct stairs stairs = {.count = 0};
 

@@ -36,7 +36,7 @@ static int make_item_room(struct hd_plan *plan, uint32_t count) {
 static int make_link_room(struct hd_plan *plan, uint32_t count) {
 	if (count <= plan->profile_room && plan->link_first)
 		return 0;
-	count = count == 0 ? 1 : count; /* nothing would not be told from failure */
+	count = count == 0 ? 1 : count; /* a NULL for 0 bytes would look like a failure */
 	if (!RESIZE(plan->profiles, count) || !RESIZE(plan->link_uses, count)
 	    || !RESIZE(plan->link_group, count) || !RESIZE(plan->link_first, (size_t)count + 1))
 		return -ENOMEM;
@@ -140,8 +140,8 @@ static void classify(struct hd_plan *plan) {
 	}
 }
 
-/* What everybody is owed, and by how much that may be off: a deficit is, was, or will be as much as what it is now, the
- * greatest that it was, and the largest item. */
+/* The tenants' deficits, and their error bound: the magnitude of a deficit, past or future, is at most its present
+ * value, the largest that it was, and the largest item. */
 static void open_tenants(struct hd_plan *plan) {
 	double most = 0, amount = 0;
 
@@ -152,10 +152,10 @@ static void open_tenants(struct hd_plan *plan) {
 	}
 	for (uint32_t i = 0; i < plan->in->item_count; i++)
 		amount = fmax(amount, plan->in->items[i].amount);
-	plan->owed_rounding = (most + amount) * HD_PLAN_OWED_EQUAL;
+	plan->deficit_rounding = (most + amount) * HD_PLAN_DEFICIT_EQUAL;
 }
 
-/* Lists the classes of each link, and what of a link is too little for all of them. */
+/* Lists the classes of each link, and the residual below which a link is of no use to any of them. */
 static int list_classes(struct hd_plan *plan) {
 	uint32_t *first = plan->link_first, total = 0;
 
@@ -200,7 +200,7 @@ static int compare_sort(const void *a, const void *b) {
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Order by job, direction, class, amount, version, id: a pool's runs are runs of it. */
+/* Orders by job, direction, class, amount, version, id: a pool's runs are runs of this order. */
 static void rank_items(struct hd_plan *plan) {
 	const uint32_t count = plan->in->item_count;
 

@@ -73,7 +73,7 @@ static int read_tenants(const struct hd_problem_reader *reader, const struct hd_
 	return 0;
 }
 
-/* Index of a tenant. One that is not listed is made, with weight 1, unless there is a list. */
+/* Index of a tenant. An unlisted one is created, with weight 1, unless there is a list. */
 static int tenant_of(const struct hd_problem_reader *reader, const char *prefix, const char *name) {
 	struct hd_problem *s = reader->problem;
 	const int found = hd_problem_find_name(s->tenants, name);
@@ -177,7 +177,7 @@ static int read_jobs(const struct hd_problem_reader *reader, const struct hd_jso
 	return 0;
 }
 
-/* The job of an update. Without a list of jobs it is made, with the root's bounds. */
+/* The job of an update. Without a list of jobs it is created, with the root's bounds. */
 static int job_of(const struct hd_problem_reader *reader, const struct hd_json_object *in) {
 	struct hd_problem *s = reader->problem;
 	const char *name = NULL, *tenant = NULL;
@@ -335,7 +335,7 @@ struct named {
 	size_t index;
 };
 
-/* Whole numbers before strings, each in their order: ties between updates are broken so. */
+/* Whole numbers before strings, each in their order: this decides ties between updates. */
 static int compare_ids(const void *a, const void *b) {
 	const json_t *x = ((const struct named *)a)->id, *y = ((const struct named *)b)->id;
 

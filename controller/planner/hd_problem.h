@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One moment of a network as JSON, planned by the controller's own planner: a researcher's way in.
- * docs/schedule.md describes both formats.
+ * One moment of a network as JSON, planned by the controller's own planner: for researchers. docs/schedule.md describes
+ * both formats.
  */
 #ifndef HD_PROBLEM_H
 #define HD_PROBLEM_H
@@ -22,15 +22,15 @@ int hd_problem_parse(
 void hd_problem_destroy(struct hd_problem *problem);
 /* Lives as long as the problem. */
 const struct hd_plan_input *hd_problem_input(const struct hd_problem *problem);
-/* What grouping gets, of this plan. False: the problem has no aggregators. */
+/* The input of grouping, for this plan. False: the problem has no aggregators. */
 bool hd_problem_group_input(
 	const struct hd_problem *problem,
 	const struct hd_plan_entry *entries,
 	uint32_t count,
 	struct hd_plan_group_input *input
 );
-/* The plan as a JSON document, or NULL without memory; json_decref it. grouped: what grouping made of it, NULL
- * without aggregators. */
+/* The plan as a JSON document, or NULL without memory; json_decref it. grouped: the result of grouping, NULL without
+ * aggregators. */
 json_t *hd_problem_plan(
 	const struct hd_problem *problem,
 	const struct hd_plan_entry *entries,

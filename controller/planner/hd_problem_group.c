@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Aggregators of a problem. An update's path ends with its server's link (a pull's begins with it); what is
- * before that is its worker's:
+ * Aggregators of a problem. An update's path ends with its server's link (a pull's begins with it); the others are its
+ * worker's:
  *
  *   push   worker's links | aggregator's `in`     aggregator's `out` | server's link
  *   pull   server's link  | aggregator's `in`     aggregator's `out` | worker's links
  *
- * A worker among whose links is the aggregator's is on its host.
+ * A worker whose links include the aggregator's is on the aggregator's host.
  */
 #include "hd_problem_internal.h"
 
@@ -14,13 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WORK_MAX 1000000 /* nobody waits for this plan as workers wait for the controller's */
+#define WORK_MAX 1000000 /* this plan may take longer than the controller's */
 
-static int read_way(
+static int read_path(
 	const struct hd_problem_reader *reader,
 	const struct hd_json_object *in,
 	const char *key,
-	struct hd_plan_way *way
+	struct hd_plan_path *path
 ) {
 	json_t *list = NULL, *value;
 	char field[96];
@@ -34,13 +34,13 @@ static int read_way(
 		rc = hd_problem_link(reader, field, value);
 		if (rc < 0)
 			return rc;
-		for (uint8_t o = 0; o < way->count; o++)
-			if (way->links[o] == (uint32_t)rc)
+		for (uint8_t o = 0; o < path->count; o++)
+			if (path->links[o] == (uint32_t)rc)
 				return hd_json_fail(in->reader, field, "a link twice");
-		way->links[way->count++] = (uint32_t)rc;
+		path->links[path->count++] = (uint32_t)rc;
 	}
 	(void)snprintf(field, sizeof field, "%s.%s", in->prefix, key);
-	return way->count == 0 ? hd_json_fail(in->reader, field, "no links") : 0;
+	return path->count == 0 ? hd_json_fail(in->reader, field, "no links") : 0;
 }
 
 static int read_one(const struct hd_problem_reader *reader, json_t *object, size_t index) {
@@ -62,9 +62,9 @@ static int read_one(const struct hd_problem_reader *reader, json_t *object, size
 	if (rc == 0)
 		rc = READ_NUMBERS(&in, wanted);
 	if (rc == 0)
-		rc = read_way(reader, &in, "in", &s->aggregator[index].in);
+		rc = read_path(reader, &in, "in", &s->aggregator[index].in);
 	if (rc == 0)
-		rc = read_way(reader, &in, "out", &s->aggregator[index].out);
+		rc = read_path(reader, &in, "out", &s->aggregator[index].out);
 	if (rc < 0)
 		return rc;
 	return hd_problem_add_name(reader, prefix, s->aggregator_names, name);
@@ -94,63 +94,64 @@ int hd_problem_read_aggregators(
 	return 0;
 }
 
-/* --- ways --- */
+/* --- paths --- */
 
-static bool crosses(const struct hd_plan_way *way, uint32_t link) {
-	for (uint8_t k = 0; k < way->count; k++)
-		if (way->links[k] == link)
+static bool crosses(const struct hd_plan_path *path, uint32_t link) {
+	for (uint8_t k = 0; k < path->count; k++)
+		if (path->links[k] == link)
 			return true;
 	return false;
 }
 
 /* `first`, then `second`; false when that is too long, or has a link twice. */
 static bool
-join(const struct hd_plan_way *first, const struct hd_plan_way *second, struct hd_plan_way *way) {
-	*way = *first;
+join(const struct hd_plan_path *first, const struct hd_plan_path *second, struct hd_plan_path *path
+) {
+	*path = *first;
 	for (uint8_t k = 0; k < second->count; k++) {
-		if (way->count == HD_PLAN_PATH_MAX || crosses(way, second->links[k]))
+		if (path->count == HD_PLAN_PATH_MAX || crosses(path, second->links[k]))
 			return false;
-		way->links[way->count++] = second->links[k];
+		path->links[path->count++] = second->links[k];
 	}
 	return true;
 }
 
 /* An item's path without its server's link, and that link. */
 static void
-split(const struct hd_plan_item *item, struct hd_plan_way *own, struct hd_plan_way *server) {
+split(const struct hd_plan_item *item, struct hd_plan_path *own, struct hd_plan_path *server) {
 	const bool push = item->direction == HD_PLAN_PUSH;
 
-	*own = *server = (struct hd_plan_way){.count = 0};
+	*own = *server = (struct hd_plan_path){.count = 0};
 	for (uint8_t k = 0; k < item->path_count; k++) {
-		struct hd_plan_way *way = k == (push ? item->path_count - 1 : 0) ? server : own;
+		struct hd_plan_path *path = k == (push ? item->path_count - 1 : 0) ? server : own;
 
-		way->links[way->count++] = item->path[k];
+		path->links[path->count++] = item->path[k];
 	}
 }
 
 static bool
-member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_way *way) {
+member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_path *path) {
 	const struct hd_problem *s = context;
 	const struct hd_problem_aggregator *a = &s->aggregator[aggregator];
 	const bool push = s->items[item].direction == HD_PLAN_PUSH;
-	struct hd_plan_way own, server;
+	struct hd_plan_path own, server;
 
 	split(&s->items[item], &own, &server);
-	way->count = 0;
+	path->count = 0;
 	if (crosses(&own, push ? a->out.links[0] : a->in.links[a->in.count - 1]))
 		return true;
-	return push ? join(&own, &a->in, way) : join(&a->out, &own, way);
+	return push ? join(&own, &a->in, path) : join(&a->out, &own, path);
 }
 
 static bool
-trunk(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_way *way) {
+trunk(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_path *path) {
 	const struct hd_problem *s = context;
 	const struct hd_problem_aggregator *a = &s->aggregator[aggregator];
-	struct hd_plan_way own, server;
+	struct hd_plan_path own, server;
 
 	split(&s->items[item], &own, &server);
-	return s->items[item].direction == HD_PLAN_PUSH ? join(&a->out, &server, way) :
-							  join(&server, &a->in, way);
+	return s->items[item].direction == HD_PLAN_PUSH ? join(&a->out, &server, path) :
+							  join(&server, &a->in, path);
 }
 
 bool hd_problem_group_input(
@@ -165,7 +166,7 @@ bool hd_problem_group_input(
 		.entry_count = count,
 		.aggregator_count = problem->aggregator_count,
 		.memory = problem->memory,
-		.ways = {problem, member, trunk},
+		.paths = {problem, member, trunk},
 		.streaming = problem->streaming,
 		.window = HD_PENDING_MAX,
 		.work = WORK_MAX,
@@ -173,7 +174,7 @@ bool hd_problem_group_input(
 	return problem->aggregator_count > 0;
 }
 
-/* --- out --- */
+/* --- output --- */
 
 const char *hd_problem_aggregator_name(const struct hd_problem *problem, uint32_t aggregator) {
 	const json_t *list = json_object_get(problem->root, "aggregators");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What reading a problem and writing its plan share. */
+/* Private to the reader of problems and the writer of their plans. */
 #ifndef HD_PROBLEM_INTERNAL_H
 #define HD_PROBLEM_INTERNAL_H
 
@@ -16,7 +16,7 @@ struct hd_problem_id {
 
 /* An aggregator by the links of its host. */
 struct hd_problem_aggregator {
-	struct hd_plan_way in, out; /* towards it, away from it */
+	struct hd_plan_path in, out; /* towards it, away from it */
 };
 
 struct hd_problem {
@@ -30,7 +30,7 @@ struct hd_problem {
 		*ids; /* [item_count] as they were written, in order: id 1 is the first */
 	struct hd_plan_tenant tenant[HD_JOBS_MAX];
 	struct hd_plan_job job[HD_JOBS_MAX];
-	struct hd_plan_job defaults; /* what the root says */
+	struct hd_plan_job defaults; /* of the root */
 	bool listed_jobs, listed_tenants;
 	json_t *aggregator_names; /* name -> index */
 	uint32_t aggregator_count;
@@ -44,8 +44,8 @@ struct hd_problem_reader {
 	struct hd_problem *problem;
 };
 
-/* --- hd_problem.c: what reading shares --- */
-/* Adds a name; its index is the number of names so far. 0, -ENOMEM, -EINVAL in words when it is there. */
+/* --- hd_problem.c: used by all readers --- */
+/* Adds a name; its index is the number of names so far. 0, -ENOMEM, -EINVAL with a text when it is a duplicate. */
 int hd_problem_add_name(
 	const struct hd_problem_reader *reader,
 	const char *prefix,
@@ -61,7 +61,7 @@ int hd_problem_read_links(
 	const struct hd_json_object *root
 );
 int hd_problem_read_busy(const struct hd_problem_reader *reader, const struct hd_json_object *root);
-/* Index of the link that the value names, or -EINVAL in words. */
+/* Index of the link that the value names, or -EINVAL with a text. */
 int hd_problem_link(const struct hd_problem_reader *reader, const char *field, const json_t *value);
 
 /* --- hd_problem_group.c --- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Links of a problem, and what of them is promised already. */
+/* Links of a problem, and existing reservations. */
 #include "hd_problem_internal.h"
 
 #include <errno.h>

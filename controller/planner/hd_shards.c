@@ -7,38 +7,53 @@
 
 #define HALVINGS 200
 
-/* What an all-reduce is. */
+/* An all-reduce, a broadcast or a reduce. */
 struct job {
 	struct hd_shards_host *hosts;
 	uint32_t count, workers;
-	double bytes;
+	double givers, receivers, bytes;
 };
 
-/* Bytes that cross the host's link each way when its aggregator has `shard` of them. */
-static double load(const struct job *job, const struct hd_shards_host *host, double shard) {
-	double here = host->workers, all = job->workers;
+/* Bytes that cross a host's link in one direction, and how much more for each byte of its shard. */
+struct load {
+	double base, slope, capacity;
+};
 
-	return here * job->bytes + (all - 2 * here) * shard;
+/* Values go out, sums come in. */
+static void
+loads(const struct job *job, const struct hd_shards_host *host, struct load *out, struct load *in) {
+	double gives = host->workers - host->not_giving;
+	double receives = host->workers - host->not_receiving;
+
+	*out = (struct load){gives * job->bytes, job->receivers - receives - gives, host->out};
+	*in = (struct load){receives * job->bytes, job->givers - gives - receives, host->in};
 }
 
-/* Which shards the host can have to be done within `seconds`. False: none. */
-static bool
-bounds(const struct job *job, const struct hd_shards_host *host, double seconds, double range[2]) {
-	double cost = (double)job->workers - 2.0 * host->workers;
-	double spare = seconds * fmin(host->out, host->in) - load(job, host, 0);
+/* Narrows the limits of a host's shard to those within which this direction is done in time. False: impossible. */
+static bool narrow(const struct load *load, double seconds, double range[2]) {
+	double spare = seconds * load->capacity - load->base;
 
-	range[0] = 0;
-	range[1] = host->aggregator ? fmin(job->bytes, host->room) : 0;
-	if (cost > 0)
-		range[1] = fmin(range[1], spare / cost);
-	else if (cost < 0)
-		range[0] = fmax(0, spare / cost); /* what stays here spares the link */
+	if (load->slope > 0)
+		range[1] = fmin(range[1], spare / load->slope);
+	else if (load->slope < 0) /* values that stay on this host spare the link */
+		range[0] = fmax(range[0], spare / load->slope);
 	else if (spare < 0)
 		return false;
 	return range[0] <= range[1];
 }
 
-/* Sums of all hosts' bounds. False: somebody cannot be done in time, or all shards cannot be had. */
+/* The limits of the host's shard if it is done within `seconds`. False: impossible. */
+static bool
+bounds(const struct job *job, const struct hd_shards_host *host, double seconds, double range[2]) {
+	struct load out, in;
+
+	loads(job, host, &out, &in);
+	range[0] = 0;
+	range[1] = host->aggregator ? fmin(job->bytes, host->room) : 0;
+	return narrow(&out, seconds, range) && narrow(&in, seconds, range);
+}
+
+/* Sums of all hosts' limits. False: a host cannot be done in time, or the shards cannot cover all values. */
 static bool feasible(const struct job *job, double seconds, double sums[2]) {
 	double range[2];
 
@@ -56,10 +71,14 @@ static double least_seconds(const struct job *job) {
 	double low = 0, high = 0, sums[2];
 
 	for (uint32_t i = 0; i < job->count; i++) {
-		const struct hd_shards_host *host = &job->hosts[i];
-		double most = fmax(load(job, host, 0), load(job, host, job->bytes));
+		struct load path[2];
 
-		high = fmax(high, most / fmin(host->out, host->in));
+		loads(job, &job->hosts[i], &path[0], &path[1]);
+		for (int k = 0; k < 2; k++)
+			high
+				= fmax(high,
+				       (path[k].base + fmax(0, path[k].slope) * job->bytes)
+					       / path[k].capacity);
 	}
 	high *= 1 + 1e-9; /* it is feasible, and stays so when rounded */
 	for (int i = 0; i < HALVINGS && high - low > 1e-9 * high; i++) {
@@ -73,8 +92,8 @@ static double least_seconds(const struct job *job) {
 	return high;
 }
 
-/* What rounding left goes to the last one that has a shard, or of a job of less than a grain to who could do the
- * most. */
+/* The remainder of rounding goes to the last host that has a shard; for a job of less than a grain, to the host with
+ * the highest limit. */
 static void give_rest(const struct job *job, uint64_t rest, double seconds) {
 	struct hd_shards_host *to = NULL;
 	double range[2], most = 0;
@@ -90,7 +109,7 @@ static void give_rest(const struct job *job, uint64_t rest, double seconds) {
 		to->bytes += rest;
 }
 
-/* Shards between their bounds, all the same way between, in whole grains. */
+/* Each shard at the same fraction between its limits, in whole grains. */
 static void cut(const struct job *job, uint64_t bytes, uint64_t grain, double seconds) {
 	double sums[2], range[2], part, end = 0;
 	uint64_t given = 0;
@@ -102,7 +121,7 @@ static void cut(const struct job *job, uint64_t bytes, uint64_t grain, double se
 
 		(void)bounds(job, &job->hosts[i], seconds, range);
 		end += range[0] + part * (range[1] - range[0]);
-		/* Sums are rounded, not shards: their errors do not add up. */
+		/* Sums are rounded, not shards: so errors do not add up. */
 		to = (uint64_t)llround(end / (double)grain) * grain;
 		to = to < bytes ? to : bytes;
 		job->hosts[i].bytes = range[1] > 0 && to > given ? to - given : 0;
@@ -118,7 +137,7 @@ int hd_shards_cut(
 	uint64_t grain,
 	double *seconds
 ) {
-	struct job job = {hosts, count, 0, (double)bytes};
+	struct job job = {.hosts = hosts, .count = count, .bytes = (double)bytes};
 	double room = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -126,6 +145,8 @@ int hd_shards_cut(
 		if (!(hosts[i].out > 0) || !(hosts[i].in > 0))
 			return -EINVAL;
 		job.workers += hosts[i].workers;
+		job.givers += hosts[i].workers - hosts[i].not_giving;
+		job.receivers += hosts[i].workers - hosts[i].not_receiving;
 		room += hosts[i].aggregator ? fmin(hosts[i].room, job.bytes) : 0;
 	}
 	if (job.workers == 0 || bytes == 0 || grain == 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hosts do not forward. A host whose only link goes to a switch is a leaf: its paths are its link,
- * the tabled path between the switches, the other host's link. All other nodes are the core:
+ * Hosts do not forward. A host whose only link goes to a switch is a leaf: its paths are its link, the path between the
+ * switches from the table, the other host's link. All other nodes are the core:
  *
  *      h1 --- s1 === s2 --- h2        leaf, core, core, leaf
  *
- * next[to][at] is the first link from core node `at` on a shortest path to core node `to`; between
- * equal ones the link that stands first in the file.
+ * next[to][at] is the first link from core node `at` on a shortest path to core node `to`; of equal ones the link that
+ * comes first in the file.
  */
 #include "hd_limits.h"
 #include "hd_topology.h"
@@ -106,13 +106,13 @@ int hd_topology_add_link(struct hd_topology *topology, uint32_t a, uint32_t b) {
 	return 0;
 }
 
-/* A leaf hangs on one switch by one link. */
+/* A leaf has a single link, to a switch. */
 static bool is_leaf(const struct hd_topology *topology, const struct hd_topology_node *node) {
 	return !node->is_switch && node->link_count == 1
 		&& topology->nodes[topology->links[node->up].to].is_switch;
 }
 
-/* Links by the core node that they lead to, in file order: where a search from `to` looks next. */
+/* Links by the core node at their end, in file order: for the next step of a search from `to`. */
 static void index_links(const struct hd_topology *topology, uint32_t *first, uint32_t *incoming) {
 	const uint32_t cores = topology->core_count;
 

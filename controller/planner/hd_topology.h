@@ -26,13 +26,13 @@ uint32_t hd_topology_link_count(const struct hd_topology *topology);
 const char *hd_topology_link_name(const struct hd_topology *topology, uint32_t link);
 /* Index of a host, or -ENOENT; a star adds it (-ENOSPC at the limit). */
 int hd_topology_host(struct hd_topology *topology, const char *name);
-/* Whether it is a star that takes in whoever comes. */
+/* Whether it is a star that adds any host that registers. */
 bool hd_topology_grows(const struct hd_topology *topology);
-/* Of such a star: the host that was asked for the longest ago, and is not busy[index], is this new one from now on; its
- * index and its links stay, by other names. busy[HD_HOSTS_MAX]. -ENOSPC: all are busy, or the name is there.
+/* In such a star: gives the host that was looked up least recently, of those that are not busy[index], to a new name;
+ * its index and its links stay, with new names. busy[HD_HOSTS_MAX]. -ENOSPC: all are busy, or the name exists.
  * -ENOMEM. */
 int hd_topology_reuse(struct hd_topology *topology, const char *name, const bool *busy);
-/* Index of a switch, for hd_topology_path(), or -ENOENT. A star has one, by whatever name. */
+/* Index of a switch, for hd_topology_path(), or -ENOENT. A star has one, with any name. */
 int hd_topology_switch(const struct hd_topology *topology, const char *name);
 /* The two directed links of a host that has one link: away from it, and towards it. -ENOENT: no such host,
  * or it has none or several. */

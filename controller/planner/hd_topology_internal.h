@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the topology's parser and its paths share. Not for users. */
+/* Private to the topology's parser and its paths. */
 #ifndef HD_TOPOLOGY_INTERNAL_H
 #define HD_TOPOLOGY_INTERNAL_H
 
@@ -13,11 +13,11 @@
 
 struct hd_topology_node {
 	struct hd_topology_name *entry;
-	const char *name; /* the entry's */
+	const char *name; /* owned by the entry */
 	bool is_switch;
 	uint32_t link_count; /* undirected */
 	uint32_t up, down; /* directed links of the last one added: a leaf has one */
-	uint64_t asked; /* when its name was last asked for: see hd_topology_reuse() */
+	uint64_t asked; /* when its name was last looked up: see hd_topology_reuse() */
 	uint32_t core; /* index in the path table; HD_TOPOLOGY_NO_CORE: a leaf */
 };
 
@@ -42,7 +42,7 @@ struct hd_topology {
 	uint32_t *core_node; /* [core_count] */
 	uint32_t *next; /* [core_count][core_count]: see hd_topology.c */
 	bool grows; /* a star */
-	uint64_t asked; /* counts hosts that were asked for */
+	uint64_t asked; /* counts look-ups of hosts */
 };
 
 /* Node index or -ENOENT; hosts and switches. */

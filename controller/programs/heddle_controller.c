@@ -23,7 +23,7 @@ struct options {
 	uint32_t interval_us, detection_ms, replicate_every, horizon_us, journal_rows, journal_mb;
 };
 
-/* What belongs together while it runs. */
+/* The parts of the running program. */
 struct program {
 	const struct options *options;
 	struct hd_service service;
@@ -164,7 +164,7 @@ static const struct hd_option_program command_line = {
 	.table = option_table,
 };
 
-/* --- what the core is offered --- */
+/* --- callbacks of the core --- */
 
 static void gather(void *owner, struct hd_stats *stats) {
 	struct program *program = owner;
@@ -177,9 +177,9 @@ static void record(void *owner, const struct hd_record *r) {
 	hd_journal_add(((struct program *)owner)->journal, r);
 }
 
-/* From the threads that write. */
-static void say_written(struct program *program, const char *option, bool good, const char *text) {
-	hd_log_say(
+/* Called by the threads that write. */
+static void log_written(struct program *program, const char *option, bool good, const char *text) {
+	hd_log_write(
 		&program->service.log,
 		good ? HD_LOG_INFO : HD_LOG_ERROR,
 		option,
@@ -190,16 +190,16 @@ static void say_written(struct program *program, const char *option, bool good, 
 	);
 }
 
-static void say_journal(void *owner, bool good, const char *text) {
-	say_written(owner, "journal", good, text);
+static void log_journal(void *owner, bool good, const char *text) {
+	log_written(owner, "journal", good, text);
 }
 
 static void keep(void *owner, char *text) {
 	hd_keeper_put(((struct program *)owner)->keeper, text);
 }
 
-static void say_keeper(void *owner, bool good, const char *text) {
-	say_written(owner, "state-dir", good, text);
+static void log_keeper(void *owner, bool good, const char *text) {
+	log_written(owner, "state-dir", good, text);
 }
 
 static const char *log_level(void *owner) {
@@ -221,7 +221,7 @@ static void commanded(
 
 	hd_driver_print_addr(from, address);
 	hd_command_words(command, words, sizeof words);
-	hd_log_say(
+	hd_log_write(
 		&program->service.log,
 		done->reason ? HD_LOG_WARNING : HD_LOG_INFO,
 		"command",
@@ -316,7 +316,7 @@ static int with_journal(struct program *program) {
 		.epoch = program->epoch,
 		.rows_max = o->journal_rows,
 		.bytes_max = (uint64_t)o->journal_mb << 20,
-		.say = say_journal,
+		.report = log_journal,
 		.owner = program,
 	};
 	char error[256];
@@ -338,7 +338,7 @@ static int with_journal(struct program *program) {
 		status = hd_log_fail(
 			o->common.log,
 			EX_IOERR,
-			"--journal: %s: not all could be written",
+			"--journal: %s: some records could not be written",
 			o->journal
 		);
 	program->journal = NULL;
@@ -350,7 +350,7 @@ static int with_keeper(struct program *program) {
 	const struct hd_keeper_config config = {
 		.directory = o->state_dir,
 		.name = HEDDLE_KEPT_NAME,
-		.say = say_keeper,
+		.report = log_keeper,
 		.owner = program,
 	};
 	int status = o->state_dir ? hd_keeper_open(&config, &program->keeper) : 0;
@@ -362,7 +362,7 @@ static int with_keeper(struct program *program) {
 		status = hd_log_fail(
 			o->common.log,
 			EX_IOERR,
-			"--state-dir: %s: what operators set could not be written",
+			"--state-dir: %s: the operators' settings could not be written",
 			o->state_dir
 		);
 	program->keeper = NULL;
@@ -379,7 +379,7 @@ static int restore(struct program *program, const char *kept) {
 	status = hd_controller_restore(program->controller, kept, error, sizeof error);
 	if (status)
 		return heddle_refuse_kept(o->common.log, o->state_dir, status, error);
-	hd_log_say(
+	hd_log_write(
 		o->common.log,
 		HD_LOG_INFO,
 		"state-dir",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle-plan: one planning problem in, the controller's plan for it out. */
+/* heddle-plan: reads a planning problem, prints the controller's plan for it. */
 #include "hd_limits.h"
 #include "hd_option.h"
 #include "hd_problem.h"
@@ -77,7 +77,7 @@ static char *read_all(const char *path, int *status) {
 	return NULL;
 }
 
-/* An id or a link's name as text, in a buffer that lives as long as `bytes`. */
+/* An id or a link's name as text, valid as long as `bytes`. */
 static const char *text_of(const json_t *value, char *bytes, size_t room) {
 	if (json_is_string(value))
 		return json_string_value(value);
@@ -180,7 +180,7 @@ static void print_table(const json_t *plan) {
 	}
 }
 
-/* Groups what the problem's aggregators can take; NULL in *used without aggregators. 0, -errno. */
+/* Forms groups with the problem's aggregators; NULL in *used without aggregators. 0, -errno. */
 static int run_groups(
 	const struct hd_problem *problem,
 	const struct hd_plan_entry *entries,

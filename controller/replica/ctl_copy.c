@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies of updates, from the workers that pushed them to the replica of their job's server. The replica asks for
- * what its log names; a copy is planned like a pull, but only over links that nobody else wants, until the server
+ * Copies of updates, from the workers that pushed them to the replica of their job's server. The replica asks for the
+ * updates in its log. A copy is planned like a pull, but only over links that no other transfer needs, until the server
  * waits for it or it has waited for ageing_s.
  *
- * Sums are kept by nobody. Their aggregator sends them to the replica while it sends them to the server, beside the
- * plan: what the sum leaves of the way, or a share of it. Such a copy ends by itself, as its group does without it.
+ * No node keeps sums. The aggregator sends a sum to the replica while it sends it to the server, without a place in the
+ * plan: at the rate that the sum leaves on the path, or at a share of it. Such a copy ends by itself, and its group
+ * does not depend on it.
  */
 #include "ctl_base.h"
 #include "ctl_copies.h"
@@ -16,7 +17,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* No copy comes of this update, whether it was asked for just now or waited. */
+/* No copy of this update is sent, whether it was requested just now or has waited. */
 static void copy_drop(
 	struct hd_controller *c,
 	struct ctl_node *replica,
@@ -98,15 +99,15 @@ void ctl_copies_end(
 	}
 }
 
-/* --- asked for ---------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
-/* Whether the worker may still come: after a restart of ours it registers within the detection time. */
+/* Whether the worker may still register: after a restart of the controller it does so within the detection time. */
 static bool worker_may_come(const struct hd_controller *c) {
 	return c->config.epoch > 1
 		&& c->now < hd_ns_add(c->started, c->config.detection_us * HD_US);
 }
 
-/* True: it is known already, or older than what is. */
+/* True: it is known already, or older than the known one. */
 static bool copy_known(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -120,10 +121,10 @@ static bool copy_known(
 	if (m->attempt <= t->attempt && !t->restored) {
 		c->counters.requests_repeated++;
 		if (ctl_transfer_is_open(t) && m->attempt == t->attempt)
-			ctl_grant_say(c, t, sink);
+			ctl_grant_send(c, t, sink);
 		return true;
 	}
-	/* The replica has given the older one up by itself: nobody need tell it. */
+	/* The replica has given up the older one by itself, so it is not told. */
 	if (ctl_transfer_is_open(t) && ctl_worker(job, t->worker))
 		copy_void(c, ctl_worker(job, t->worker), t, HD_REASON_CLOSED, sink);
 	ctl_transfer_free(c, t);
@@ -146,8 +147,8 @@ void ctl_copy_request(
 	struct ctl_transfer *t;
 
 	assert(node->role == HD_ROLE_SERVER || node->role == HD_ROLE_REPLICA);
-	/* After a restart of ours it may be heard before the server has said who its replica is, and while the server is
-	 * away nothing is planned: it asks again. */
+	/* After a restart of the controller the request may arrive before the server has reported its replica, and
+	 * without a server nothing is planned: the replica asks again. */
 	if (!job || !job->replica.node || !job->server) {
 		copy_drop(c, node, &which, HD_REASON_EPOCH, sink);
 		return;
@@ -157,7 +158,7 @@ void ctl_copy_request(
 		return;
 	}
 	if (m->worker >= HD_WORKERS_MAX || m->round == 0 || m->attempt == 0 || m->bytes == 0
-	    || m->bytes > job->model_bytes || m->dtype >= HD_DTYPE_COUNT) {
+	    || m->bytes > job->model_bytes || !hd_dtype_is_update(m->dtype)) {
 		c->counters.hostile_value++;
 		return;
 	}
@@ -177,7 +178,7 @@ void ctl_copy_request(
 			.attempt = m->attempt,
 			.dtype = m->dtype,
 			.bytes = m->bytes,
-			.weight = m->norm, /* with which it was applied */
+			.weight = m->norm, /* the weight with which it was applied */
 			.base = m->base,
 			.have = m->have,
 		}
@@ -203,7 +204,7 @@ void ctl_copies_look(struct hd_controller *c, struct hd_sink *sink) {
 	}
 }
 
-/* --- planned ------------------------------------------------------------------------------------ */
+/* --- planning --------------------------------------------------------------------------------- */
 
 bool ctl_copy_may_go(const struct hd_controller *c, const struct ctl_transfer *t) {
 	hd_ns aged = hd_ns_add(t->asked, (hd_ns)(c->config.ageing_s * 1e9));
@@ -235,7 +236,7 @@ static bool carries(const struct ctl_transfer *t, uint32_t link) {
 	return false;
 }
 
-/* What it may take of its way, bytes/s: the sum is not held up by it. */
+/* The rate that the copy may have on its path, bytes/s, without a delay for the sum. */
 static double copy_rate(
 	const struct hd_controller *c,
 	const struct ctl_transfer *sum,
@@ -243,8 +244,8 @@ static double copy_rate(
 ) {
 	double rate = INFINITY, taken = 0;
 
-	for (uint8_t i = 0; i < sum->book_count; i++)
-		taken = fmax(taken, sum->book[i].rate);
+	for (uint8_t i = 0; i < sum->reserved_count; i++)
+		taken = fmax(taken, sum->reserved[i].rate);
 	for (uint8_t i = 0; i < copy->path_count; i++) {
 		const double all = ctl_estimate_bytes(c, copy->path[i]);
 		const double left = carries(sum, copy->path[i]) ? all - taken : all;
@@ -258,7 +259,7 @@ static double copy_rate(
 struct ctl_transfer *ctl_copy_sum(struct hd_controller *c, const struct ctl_group *group) {
 	const struct ctl_transfer *sum = group->sum;
 	struct ctl_job *job = group->job;
-	struct hd_plan_way way;
+	struct hd_plan_path path;
 	struct ctl_transfer *t;
 	double rate;
 	int count;
@@ -266,7 +267,7 @@ struct ctl_transfer *ctl_copy_sum(struct hd_controller *c, const struct ctl_grou
 	if (!may_have_sum(c, group))
 		return NULL;
 	count = ctl_path(
-		c, group->aggregator->host_index, job->replica.node->host_index, way.links
+		c, group->aggregator->host_index, job->replica.node->host_index, path.links
 	);
 	if (count <= 0)
 		return NULL;
@@ -287,11 +288,11 @@ struct ctl_transfer *ctl_copy_sum(struct hd_controller *c, const struct ctl_grou
 	);
 	if (!t)
 		return NULL;
-	way.count = (uint8_t)count;
-	ctl_transfer_reroute(c, t, &way);
+	path.count = (uint8_t)count;
+	ctl_transfer_reroute(c, t, &path);
 	ctl_transfer_open(c, t, ctl_token(c, job, !group->slots));
 	rate = copy_rate(c, sum, t);
-	ctl_book_nothing(
+	ctl_reserve_nothing(
 		t,
 		sum->start,
 		sum->start + (isinf(rate) ? 0 : (hd_ns)((double)t->bytes / rate * 1e9))
@@ -313,7 +314,7 @@ void ctl_copy_sum_end(
 		ctl_copy_end(c, t, reason, sink);
 }
 
-/* --- reported ----------------------------------------------------------------------------------- */
+/* --- reports ---------------------------------------------------------------------------------- */
 
 void ctl_copy_report(
 	struct hd_controller *c,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which node keeps a copy of which job, and what happens when either of the two is gone. */
+/* Which node is the replica of which job, and what happens when the server or the replica is lost. */
 #include "ctl_base.h"
 #include "ctl_copies.h"
 #include "ctl_estimate.h"
@@ -18,7 +18,7 @@ void ctl_replica_init(struct ctl_replica *replica) {
 	  .promote_at = HD_NEVER};
 }
 
-int ctl_replica_say(
+int ctl_replica_send(
 	struct hd_controller *c,
 	const struct ctl_job *job,
 	struct ctl_node *to,
@@ -35,7 +35,7 @@ int ctl_replica_say(
 	return ctl_send(c, to, &message, sink);
 }
 
-/* --- who keeps what ----------------------------------------------------------------------------- */
+/* --- the choice of a replica ---------------------------------------------------------------------- */
 
 bool ctl_replica_may_keep(const struct ctl_job *job, const struct ctl_node *node) {
 	uint8_t wanted = job->server->role == HD_ROLE_REPLICA ? HD_ROLE_SERVER : HD_ROLE_REPLICA;
@@ -53,7 +53,7 @@ static uint64_t free_bytes(const struct hd_controller *c, const struct ctl_node 
 	return used < node->memory_bytes ? node->memory_bytes - used : 0;
 }
 
-/* Who has some of it already, else who has the most room. */
+/* The node that has a version of the job already, else the one with the most free memory. */
 static struct ctl_node *best_node(const struct hd_controller *c, const struct ctl_job *job) {
 	struct ctl_node *node, *best = NULL;
 
@@ -66,7 +66,7 @@ static struct ctl_node *best_node(const struct hd_controller *c, const struct ct
 	return best;
 }
 
-/* What a state may take of the way. 0: within one host, as fast as congestion control lets it. */
+/* The rate of a state on its path. 0: within one host, limited by congestion control only. */
 static uint64_t seed_rate(const struct hd_controller *c, const struct ctl_job *job) {
 	uint32_t path[HD_PLAN_PATH_MAX];
 	double least = INFINITY;
@@ -83,7 +83,7 @@ static uint64_t seed_rate(const struct hd_controller *c, const struct ctl_job *j
 	return count > 0 ? (uint64_t)(CTL_REPLICA_SHARE * least) + 1 : 0;
 }
 
-static void say_keep(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+static void send_keep(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	struct hd_message message = {.kind = HD_MSG_REPLICA};
 
 	message.replica = (struct hd_msg_replica){
@@ -106,7 +106,7 @@ void ctl_replica_release(struct hd_controller *c, struct ctl_job *job, struct hd
 	job->replica.holder = NULL;
 	job->replica.holds = 0;
 	if (holder && holder != job->server)
-		ctl_replica_say(c, job, holder, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
+		ctl_replica_send(c, job, holder, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
 }
 
 void ctl_replica_end(
@@ -116,14 +116,14 @@ void ctl_replica_end(
 	enum hd_replica_order order,
 	struct hd_sink *sink
 ) {
-	ctl_replica_say(c, job, server, order, ctl_generation_next(c), sink);
+	ctl_replica_send(c, job, server, order, ctl_generation_next(c), sink);
 }
 
 static void
 assign(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, struct hd_sink *sink) {
 	if (job->replica.holder && job->replica.holder != node)
 		ctl_replica_release(c, job, sink);
-	/* Of another history it is no less than what the server has, or that would not be the server. */
+	/* A version of another incarnation is no newer than the server's, or its node would be the server. */
 	if (hd_version_incarnation(job->replica.holds) != hd_version_incarnation(job->version))
 		job->replica.holds = 0;
 	job->replica.node = node;
@@ -133,7 +133,7 @@ assign(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, stru
 	job->replica.version = 0;
 	job->replica.divergence = -1;
 	job->replica.changed = false;
-	say_keep(c, job, sink);
+	send_keep(c, job, sink);
 }
 
 hd_ns ctl_replica_check(struct hd_controller *c, struct hd_sink *sink) {
@@ -144,10 +144,10 @@ hd_ns ctl_replica_check(struct hd_controller *c, struct hd_sink *sink) {
 		struct ctl_node *node;
 
 		if (job->replica.changed && job->server && job->replica.node) {
-			say_keep(c, job, sink);
+			send_keep(c, job, sink);
 			job->replica.changed = false;
 		}
-		/* One that has not begun yet does not know the job. */
+		/* A server that has not begun yet does not know the job. */
 		if (job->state != CTL_JOB_READY || job->replica.node || !job->server || !job->begun
 		    || job->model_bytes == 0)
 			continue;
@@ -163,7 +163,7 @@ hd_ns ctl_replica_check(struct hd_controller *c, struct hd_sink *sink) {
 	return next;
 }
 
-/* Everything that is known of the present one. */
+/* Clears all fields of the present replica. */
 void ctl_replica_drop(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -187,11 +187,11 @@ void ctl_replica_lost(struct hd_controller *c, const struct ctl_node *node, stru
 			job->replica.holder = NULL;
 		if (job->replica.node != node)
 			continue;
-		/* From here on it is not promoted; only then the server hears that it is alone. */
+		/* From here on the node is not promoted; only then is the server told that it is alone. */
 		job->replica.alone = ctl_replica_is_awaiting(job);
 		ctl_replica_drop(c, job, HD_REASON_CLOSED, sink);
 		if (job->server)
-			ctl_replica_say(
+			ctl_replica_send(
 				c, job, job->server, HD_REPLICA_ALONE, job->replica.generation, sink
 			);
 		ctl_check_by(c, c->now);
@@ -205,7 +205,7 @@ void ctl_replica_forget(struct hd_controller *c, struct ctl_job *job, struct hd_
 		return;
 	ctl_replica_drop(c, job, HD_REASON_CLOSED, sink);
 	if (job->replica.holder != node)
-		ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, job->replica.generation, sink);
+		ctl_replica_send(c, job, node, HD_REPLICA_RETIRE, job->replica.generation, sink);
 }
 
 /* --- FOLLOW -------------------------------------------------------------------------------------- */
@@ -234,7 +234,7 @@ bool ctl_replica_adopt(
 	return false;
 }
 
-void ctl_replica_told(
+void ctl_replica_reported(
 	struct hd_controller *c,
 	struct ctl_replica *replica,
 	const struct hd_msg_follow *m
@@ -248,7 +248,7 @@ void ctl_replica_told(
 	replica->behind = m->behind;
 	replica->divergence = m->divergence;
 	if (m->held && !replica->held && c->pending_count)
-		ctl_plan_now(c); /* its copies go ahead of what else waits */
+		ctl_plan_now(c); /* its copies go before other pending transfers */
 	replica->held = m->held != 0;
 }
 
@@ -257,7 +257,7 @@ void ctl_replica_set(struct ctl_replica *replica, double div_max) {
 	replica->changed = div_max >= 0;
 }
 
-/* --- taking the server's place --------------------------------------------------------------------- */
+/* --- promotion ------------------------------------------------------------------------------------ */
 
 void ctl_replica_stand_in(struct ctl_job *job) {
 	struct ctl_replica *replica = &job->replica;
@@ -286,8 +286,8 @@ static hd_ns patience(const struct hd_controller *c, const struct ctl_replica *r
 	return wait;
 }
 
-/* Who said that it leaves is not coming back. Who has another session may be the same process, which lost the first one
- * on its side. */
+/* A server that announced that it leaves is not coming back. One with another session may be the same process, which
+ * lost the first session. */
 bool ctl_replica_await(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -327,12 +327,12 @@ void ctl_replica_resume(struct hd_controller *c, struct ctl_job *job, struct hd_
 	else if (ctl_replica_is_awaiting(job))
 		ctl_replica_forget(c, job, sink);
 	if (replica->alone)
-		ctl_replica_say(c, job, job->server, HD_REPLICA_ALONE, replica->generation, sink);
+		ctl_replica_send(c, job, job->server, HD_REPLICA_ALONE, replica->generation, sink);
 	replica->alone = false;
 }
 
 void ctl_replica_promoted(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
-	if (!ctl_replica_is_awaiting(job)) /* while somebody waited it was not calm */
+	if (!ctl_replica_is_awaiting(job)) /* no calm time passed while the server was awaited */
 		calm_down(c, &job->replica);
 	job->replica.swings++;
 	job->replica.promoted_at = c->now;
@@ -356,5 +356,5 @@ void ctl_replica_serve(
 	if (job->serving != serving)
 		ctl_kept_changed(c);
 	job->serving = serving;
-	ctl_replica_say(c, job, job->server, HD_REPLICA_SERVE, job->serving, sink);
+	ctl_replica_send(c, job, job->server, HD_REPLICA_SERVE, job->serving, sink);
 }

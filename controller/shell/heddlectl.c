@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddlectl: shows an operator what the controller does and why, and lets her steer it. Talks by messages
- * only. */
+/* heddlectl: shows an operator the decisions of the controller with their reasons, and changes its settings. Uses
+ * messages only. */
 #include "hd_option.h"
 #include "heddlectl.h"
 
@@ -17,7 +17,7 @@ static const char usage_text[]
 	  "A FILTER keeps the rows for which it holds: field=value, or a part of one of the row's texts.\n"
 	  "\n";
 
-/* What is said in other units than what it becomes. */
+/* Options whose unit differs from that of the context. */
 struct options {
 	struct shell_context context;
 	double timeout_ms;
@@ -87,20 +87,20 @@ static const struct hd_option option_table[] = {
 	HD_OPTION_END,
 };
 
-/* The commands stand between this and its options. */
+/* The help text lists the commands before these options. */
 static const struct hd_option_program command_line = {
 	.name = "heddlectl",
 	.usage = "\n",
 	.table = option_table,
 	.after
 	= "\n"
-	  "Exit codes are those of sysexits.h: 64 a word or option, 65 the controller says no, 69 no answer,\n"
-	  "77 the keys differ, 78 `check` found something wrong.\n",
+	  "Exit codes are those of sysexits.h: 64 wrong word or option, 65 refused by the controller, 69 no answer,\n"
+	  "77 the keys differ, 78 `check` found a problem.\n",
 	.column = 28,
 	.arguments = true,
 };
 
-/* Of one command that has its own, or of all. */
+/* Help for one command that has its own, or for all. */
 static int help(int count, char **words) {
 	if (count > 0 && strcmp(words[0], "elastic") == 0) {
 		shell_plan_help(stdout);
@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
 
 	if (status)
 		return status < 0 ? 0 : status;
-	/* Who is told that one of them is wrong looks where it was said. */
+	/* An error about one of these names where the value came from. */
 	context->controller_from
 		= context->controller == controller ? "HEDDLE_CONTROLLER" : "--controller";
 	context->key_file_from = context->key_file == key_file ? "HEDDLE_KEY_FILE" : "--key-file";

@@ -3,15 +3,15 @@
  * Private to heddlectl.
  *
  *   heddlectl.c     options; one command, or the interactive shell
- *   shell_words.c   the grammar: which words may follow, what they mean, abbreviations, help
+ *   shell_words.c   the grammar: possible next words, their meaning, abbreviations, help
  *   shell_run.c     carries a command out
  *   shell_fetch.c   one session with the controller: tables and commands
- *   shell_server.c  where a node is that was named
+ *   shell_server.c  the address of a named node
  *   shell_print.c   aligned columns
  *   shell_line.c    line editing, history, completion (libedit)
- *   shell_shapes.c  the JSON that is the shell's own
- *   shell_plan.c    elastic plan and fit, which need no controller; shell_plan_print.c shows what they found
- *   shell_check.c   what is wrong with this host; its tests are in shell_check_*.c
+ *   shell_shapes.c  the JSON formats of the shell itself
+ *   shell_plan.c    elastic plan and fit, which need no controller; shell_plan_print.c prints the results
+ *   shell_check.c   checks of this host; they are in shell_check_*.c
  */
 #ifndef HEDDLECTL_H
 #define HEDDLECTL_H
@@ -25,10 +25,10 @@
 
 #define SHELL_WORDS_MAX 32
 
-/* What the options said. */
+/* The values of the options. */
 struct shell_context {
 	const char *controller; /* ADDR[:PORT] */
-	const char *controller_from; /* the option or variable that says it */
+	const char *controller_from; /* the option or variable that set it */
 	bool of_server; /* --server: `controller` is its address */
 	const char *server; /* ADDR[:PORT], or a name that the controller knows */
 	char server_address[32];
@@ -40,7 +40,7 @@ struct shell_context {
 	double interval_s; /* of watch */
 	long count; /* of watch; 0: until interrupted */
 	bool interactive;
-	hd_ns looked_at; /* at a table of the dataplane; 0: not yet */
+	hd_ns looked_at; /* when a table of the dataplane was last read; 0: never */
 };
 
 /* Prints `heddlectl: ...` and returns the code. */
@@ -48,11 +48,11 @@ __attribute__((format(printf, 2, 3))) int shell_error(int code, const char *form
 
 /* --- shell_fetch.c --- */
 struct shell;
-/* Reads the keys if need be, and begins a session; nothing is waited for. 0 or a sysexits code, said. */
+/* Reads the keys if needed, and begins a session without waiting. 0 or a sysexits code (reported). */
 int shell_open(struct shell_context *context, struct shell **shell);
 void shell_close(struct shell *shell);
-/* Fetches every page. 0 with *document ({table, at_s, epoch, rows, total}; the caller's), or a sysexits
- * code; error says why in words. */
+/* Fetches every page. 0 with *document ({table, at_s, epoch, rows, total}; the caller's), or a sysexits code with a
+ * text in error. */
 int shell_fetch(
 	struct shell *shell,
 	const char *table,
@@ -61,7 +61,7 @@ int shell_fetch(
 	char *error,
 	size_t error_bytes
 );
-/* Has a command carried out. 0 with *done (which may say no), or a sysexits code. */
+/* Sends a command and waits for the answer. 0 with *done (which may be a refusal), or a sysexits code. */
 int shell_command(
 	struct shell *shell,
 	const struct hd_msg_command *command,
@@ -73,7 +73,7 @@ int shell_command(
 void shell_idle(struct shell *shell, hd_ns until);
 
 /* --- shell_server.c --- */
-/* Sets context->controller to the address of context->server. 0 or a sysexits code, said. */
+/* Sets context->controller to the address of context->server. 0 or a sysexits code (reported). */
 int shell_find_server(struct shell_context *context);
 
 /* --- shell_words.c --- */
@@ -84,10 +84,10 @@ struct shell_form {
 };
 extern const struct shell_form shell_forms[];
 extern const size_t shell_form_count;
-/* Finds the command and carries it out; literals may be abbreviated. A sysexits code. */
+/* Finds the command and runs it; literals may be abbreviated. A sysexits code. */
 int shell_do(struct shell_context *context, int count, char **words);
-/* Calls add for whatever may stand at words[count], given the words before it: a literal with its help, or
- * a placeholder in upper case. */
+/* Calls add for each possible word at words[count], given the words before it: a literal with its help, or a
+ * placeholder in upper case. */
 void shell_next(
 	int count,
 	char **words,
@@ -110,7 +110,7 @@ int shell_run_elastic_show(struct shell_context *context, int count, char **word
 int shell_run_elastic_set(struct shell_context *context, int count, char **words);
 int shell_run_check(struct shell_context *context, int count, char **words);
 int shell_run_help(struct shell_context *context, int count, char **words);
-bool shell_interrupted(void); /* Ctrl-C came, and a watch is under way */
+bool shell_interrupted(void); /* Ctrl-C was pressed during a watch */
 int shell_run_exit(struct shell_context *context, int count, char **words);
 #define SHELL_EXIT (-1) /* from shell_do(): leave the interactive shell */
 
@@ -125,10 +125,10 @@ void shell_plan_help(FILE *file);
 int shell_interact(struct shell_context *context);
 
 /* --- shell_print.c --- */
-/* Aligned columns: the usual ones of the table, or all; `view` (may be NULL) names other usual ones. Whole numbers that
- * are others in the row's table before (NULL: there is none) are followed by the difference. */
+/* Aligned columns: the default ones of the table, or all; `view` (may be NULL) names other default ones. Whole numbers
+ * that differ from the row in the table before (NULL: there is none) are followed by the difference. */
 void shell_print(const json_t *document, const json_t *before, const char *view, bool wide);
-/* The usual columns of a table, or of another view of it, TABLE-VIEW; apart by spaces. NULL after the last. */
+/* The default columns of a table, or of another view of it, TABLE-VIEW; separated by spaces. NULL after the last. */
 const char *shell_usual(size_t index, const char **table);
 
 #endif

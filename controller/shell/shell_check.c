@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddlectl check: looks at this host, its key file, and whether the controller answers. */
+/* heddlectl check: checks this host, its key file, and whether the controller answers. */
 #include "shell_check.h"
 #include "shell_shapes.h"
 
@@ -23,7 +23,7 @@ struct finding *finding_add(struct findings *all, const char *check, enum findin
 	return f;
 }
 
-void finding_say(struct finding *f, const char *format, ...) {
+void finding_explain(struct finding *f, const char *format, ...) {
 	va_list args;
 
 	va_start(args, format);
@@ -46,17 +46,17 @@ static void check_key_file(const struct shell_context *context, struct findings 
 
 	if (!path || !path[0]) {
 		f = finding_add(all, "key-file", FINDING_WARN);
-		finding_say(f, "none given");
+		finding_explain(f, "none given");
 		finding_advise(f, "--key-file, or HEDDLE_KEY_FILE");
 		return;
 	}
 	if (stat(path, &info)) {
 		f = finding_add(all, "key-file", FINDING_FAIL);
-		finding_say(f, "%.150s: cannot be read", path);
+		finding_explain(f, "%.150s: cannot be read", path);
 		return;
 	}
 	f = finding_add(all, "key-file", info.st_mode & 077 ? FINDING_WARN : FINDING_OK);
-	finding_say(f, "%.150s: mode %03o", path, (unsigned)info.st_mode & 0777);
+	finding_explain(f, "%.150s: mode %03o", path, (unsigned)info.st_mode & 0777);
 	if (f->status == FINDING_WARN)
 		finding_advise(f, "others can read it: chmod 600 %.150s", path);
 }
@@ -69,7 +69,7 @@ static void check_controller(struct shell_context *context, struct findings *all
 	int status;
 
 	if (!context->key_file || !context->key_file[0]) {
-		finding_say(finding_add(all, "controller", FINDING_SKIP), "no key file");
+		finding_explain(finding_add(all, "controller", FINDING_SKIP), "no key file");
 		return;
 	}
 	status = shell_open(context, &shell);
@@ -79,14 +79,14 @@ static void check_controller(struct shell_context *context, struct findings *all
 	}
 	f = finding_add(all, "controller", status ? FINDING_FAIL : FINDING_OK);
 	if (status) {
-		finding_say(
+		finding_explain(
 			f, "%.60s: %.130s", context->controller, error[0] ? error : "see above"
 		);
 		finding_advise(
 			f, "is it running, does a firewall drop UDP 4773, are the keys the same?"
 		);
 	} else {
-		finding_say(
+		finding_explain(
 			f,
 			"%.60s: epoch %lld, %zu nodes",
 			context->controller,

@@ -7,16 +7,16 @@
 
 enum finding_status {
 	FINDING_OK,
-	FINDING_WARN, /* works, but slower, or not everything does */
+	FINDING_WARN, /* works, but slower or not completely */
 	FINDING_FAIL, /* does not work */
-	FINDING_SKIP /* could not be looked at */
+	FINDING_SKIP /* could not be checked */
 };
 
 struct finding {
 	const char *check; /* static */
 	enum finding_status status;
 	char found[200];
-	char advice[200]; /* what to do; "" when nothing */
+	char advice[200]; /* what to do; "" for nothing */
 };
 
 #define FINDINGS_MAX 64
@@ -25,9 +25,10 @@ struct findings {
 	struct finding item[FINDINGS_MAX];
 };
 
-/* Adds one; the texts are formatted later by finding_say and finding_advise. */
+/* Adds one; the texts are formatted later by finding_explain and finding_advise. */
 struct finding *finding_add(struct findings *all, const char *check, enum finding_status status);
-__attribute__((format(printf, 2, 3))) void finding_say(struct finding *f, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void
+finding_explain(struct finding *f, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void
 finding_advise(struct finding *f, const char *format, ...);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is wrong with this host: what the kernel says of its network, memory, clock and privileges. */
+/* Checks of this host: the kernel's network, memory, clock and privileges. */
 #include "hd_limits.h"
 #include "hd_wire.h"
 #include "shell_check.h"
@@ -31,7 +31,7 @@
 #endif
 
 #define IP_UDP_BYTES 28
-#define RECEIVE_BYTES_WANTED (8u << 20) /* what the udp driver asks for */
+#define RECEIVE_BYTES_WANTED (8u << 20) /* the udp driver's request */
 #define SEND_BYTES_WANTED (4u << 20)
 #define MEMLOCK_WANTED (64u << 20)
 
@@ -68,7 +68,7 @@ static void check_kernel(struct findings *all) {
 			major == 5 || (major == 4 && minor >= 18) ? FINDING_WARN :
 								    FINDING_FAIL
 	);
-	finding_say(f, "Linux %.80s", name.release);
+	finding_explain(f, "Linux %.80s", name.release);
 	if (f->status != FINDING_OK)
 		finding_advise(
 			f, "5.11 or newer: exact sleeps (epoll_pwait2); 4.18 at least: UDP GSO"
@@ -79,7 +79,7 @@ void check_versions(struct findings *all) {
 	struct finding *f = finding_add(all, "heddle", FINDING_OK);
 	glob_t found;
 
-	finding_say(
+	finding_explain(
 		f,
 		"%s, wire version %d, libsodium %s, jansson %s",
 		HEDDLE_VERSION,
@@ -91,12 +91,12 @@ void check_versions(struct findings *all) {
 	if (glob("/usr/lib/*/librte_eal.so.*", 0, NULL, &found) == 0) {
 		const char *name = strrchr(found.gl_pathv[0], '/');
 
-		finding_say(finding_add(all, "dpdk", FINDING_OK), "%s", name + 1);
+		finding_explain(finding_add(all, "dpdk", FINDING_OK), "%s", name + 1);
 		globfree(&found);
 		return;
 	}
 	f = finding_add(all, "dpdk", FINDING_WARN);
-	finding_say(f, "not installed");
+	finding_explain(f, "not installed");
 	finding_advise(f, "the udp driver works without; apt install dpdk");
 }
 
@@ -113,8 +113,8 @@ static void check_interface(struct findings *all, int fd, const char *name) {
 	int mtu = mtu_of(fd, name), least = HD_PACKET_BYTES_DEFAULT + IP_UDP_BYTES;
 	struct finding *f = finding_add(all, "mtu", mtu < least ? FINDING_WARN : FINDING_OK);
 
-	finding_say(f, "%s: %d%s", name, mtu, mtu >= 9000 ? " (jumbo frames)" : "");
-	/* The kernel cuts our packets into fragments: slow, and lost when one of them is. */
+	finding_explain(f, "%s: %d%s", name, mtu, mtu >= 9000 ? " (jumbo frames)" : "");
+	/* The kernel fragments our packets: slow, and a packet is lost with any of its fragments. */
 	if (mtu < least)
 		finding_advise(
 			f,
@@ -131,7 +131,7 @@ void check_interfaces(struct findings *all) {
 	struct finding *f;
 
 	if (fd < 0 || getifaddrs(&list)) {
-		finding_say(finding_add(all, "mtu", FINDING_SKIP), "%s", strerror(errno));
+		finding_explain(finding_add(all, "mtu", FINDING_SKIP), "%s", strerror(errno));
 		if (fd >= 0)
 			close(fd);
 		return;
@@ -145,7 +145,7 @@ void check_interfaces(struct findings *all) {
 	if (count)
 		return;
 	f = finding_add(all, "mtu", FINDING_WARN);
-	finding_say(f, "no interface but the loopback has an IPv4 address and is up");
+	finding_explain(f, "no interface but the loopback has an IPv4 address and is up");
 	finding_advise(f, "ip addr add ADDRESS dev INTERFACE; ip link set INTERFACE up");
 }
 
@@ -155,16 +155,16 @@ void check_port(struct findings *all) {
 	struct finding *f;
 
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof name) == 0) {
-		finding_say(finding_add(all, "port", FINDING_OK), "UDP %d is free", HD_PORT);
+		finding_explain(finding_add(all, "port", FINDING_OK), "UDP %d is free", HD_PORT);
 	} else if (errno == EADDRINUSE) {
 		f = finding_add(all, "port", FINDING_WARN);
-		finding_say(f, "UDP %d is in use", HD_PORT);
+		finding_explain(f, "UDP %d is in use", HD_PORT);
 		finding_advise(
 			f, "fine if a node of heddle runs here; who: ss -ulpn sport = :%d", HD_PORT
 		);
 	} else {
 		f = finding_add(all, "port", FINDING_FAIL);
-		finding_say(f, "UDP %d: %s", HD_PORT, strerror(errno));
+		finding_explain(f, "UDP %d: %s", HD_PORT, strerror(errno));
 	}
 	if (fd >= 0)
 		close(fd);
@@ -177,11 +177,11 @@ static void check_limit(struct findings *all, const char *name, unsigned long wa
 
 	(void)snprintf(path, sizeof path, "/proc/sys/net/core/%s", name);
 	have = strtoul(read_line(path, text, sizeof text), NULL, 10);
-	/* In a network namespace of its own a host does not see these. */
+	/* Not visible in a network namespace other than the host's. */
 	if (!text[0])
 		return;
 	f = finding_add(all, "buffers", have >= want ? FINDING_OK : FINDING_WARN);
-	finding_say(f, "net.core.%s is %lu", name, have);
+	finding_explain(f, "net.core.%s is %lu", name, have);
 	if (have < want)
 		finding_advise(f, "bursts are lost: sysctl -w net.core.%s=%lu", name, want);
 }
@@ -201,7 +201,7 @@ void check_sockets(struct findings *all) {
 	gro = setsockopt(fd, SOL_UDP, UDP_GRO, &value, sizeof value) == 0;
 	close(fd);
 	f = finding_add(all, "offload", gso && gro ? FINDING_OK : FINDING_WARN);
-	finding_say(f, "UDP GSO: %s, GRO: %s", gso ? "yes" : "no", gro ? "yes" : "no");
+	finding_explain(f, "UDP GSO: %s, GRO: %s", gso ? "yes" : "no", gro ? "yes" : "no");
 	if (!gso || !gro)
 		finding_advise(f, "works, at a fraction of the speed: a newer kernel");
 }
@@ -228,7 +228,7 @@ void check_privileges(struct findings *all) {
 	admin = has_capability(set, CAP_NET_ADMIN);
 	bpf = has_capability(set, CAP_SYS_ADMIN) || has_capability(set, 39 /* CAP_BPF */);
 	f = finding_add(all, "privileges", raw && admin && bpf ? FINDING_OK : FINDING_WARN);
-	finding_say(
+	finding_explain(
 		f,
 		"NET_RAW: %s, NET_ADMIN: %s, BPF: %s",
 		raw ? "yes" : "no",
@@ -258,7 +258,7 @@ void check_hugepages(struct findings *all) {
 	if (file)
 		(void)fclose(file);
 	f = finding_add(all, "hugepages", total ? FINDING_OK : FINDING_WARN);
-	finding_say(f, "%lu of %lu KiB", total, kib);
+	finding_explain(f, "%lu of %lu KiB", total, kib);
 	if (!total)
 		finding_advise(
 			f,
@@ -270,9 +270,9 @@ void check_hugepages(struct findings *all) {
 		all, "memlock", memlock.rlim_cur >= MEMLOCK_WANTED ? FINDING_OK : FINDING_WARN
 	);
 	if (memlock.rlim_cur == RLIM_INFINITY)
-		finding_say(f, "unlimited");
+		finding_explain(f, "unlimited");
 	else
-		finding_say(f, "%llu bytes", (unsigned long long)memlock.rlim_cur);
+		finding_explain(f, "%llu bytes", (unsigned long long)memlock.rlim_cur);
 	if (f->status != FINDING_OK)
 		finding_advise(
 			f, "af_xdp pins its buffers: ulimit -l unlimited (LimitMEMLOCK=infinity)"
@@ -302,7 +302,7 @@ void check_clock(struct findings *all) {
 			FINDING_OK :
 			FINDING_WARN
 	);
-	finding_say(f, "clock source %s", source[0] ? source : "unknown");
+	finding_explain(f, "clock source %s", source[0] ? source : "unknown");
 	if (f->status == FINDING_WARN)
 		finding_advise(
 			f,
@@ -310,7 +310,7 @@ void check_clock(struct findings *all) {
 		);
 	sync = adjtimex(&state);
 	f = finding_add(all, "time", sync >= 0 && sync != TIME_ERROR ? FINDING_OK : FINDING_WARN);
-	finding_say(f, sync >= 0 && sync != TIME_ERROR ? "synchronized" : "not synchronized");
+	finding_explain(f, sync >= 0 && sync != TIME_ERROR ? "synchronized" : "not synchronized");
 	if (f->status == FINDING_WARN)
 		finding_advise(
 			f,
@@ -320,7 +320,7 @@ void check_clock(struct findings *all) {
 
 /* --- BPF --- */
 
-/* The least that a program of ours needs: a map. */
+/* The minimum that our BPF programs need: a map. */
 static int try_map(void) {
 	union bpf_attr attr;
 	long fd;
@@ -343,7 +343,7 @@ void check_bpf(struct findings *all) {
 	struct finding *f = finding_add(all, "bpf", status == 0 && btf ? FINDING_OK : FINDING_WARN);
 	char jit[16];
 
-	finding_say(
+	finding_explain(
 		f,
 		"maps: %s; type information: %s",
 		status ? strerror(-status) : "yes",
@@ -359,7 +359,7 @@ void check_bpf(struct findings *all) {
 	if (!read_line("/proc/sys/net/core/bpf_jit_enable", jit, sizeof jit)[0])
 		return;
 	f = finding_add(all, "bpf-jit", jit[0] == '0' ? FINDING_WARN : FINDING_OK);
-	finding_say(f, jit[0] == '0' ? "off" : "on");
+	finding_explain(f, jit[0] == '0' ? "off" : "on");
 	if (jit[0] == '0')
 		finding_advise(f, "programs are interpreted: sysctl -w net.core.bpf_jit_enable=1");
 }

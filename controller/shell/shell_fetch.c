@@ -14,7 +14,7 @@
 
 #define PAGES_MAX 65536
 
-/* What is being asked; one at a time. */
+/* The present question; one at a time. */
 struct question {
 	const char *table, *filter; /* SHOW */
 	const struct hd_msg_command *command; /* or COMMAND */
@@ -36,7 +36,7 @@ struct shell {
 	struct hd_session *session;
 	struct question *question; /* NULL: none */
 	bool closing;
-	/* Why HELLO is not answered, as somebody said who could not prove it: told when nobody else answers in time. */
+	/* An unauthenticated answer to HELLO, with a reason: shown if no other answer arrives in time. */
 	char hint[HD_TEXT_BYTES_MAX];
 };
 
@@ -81,7 +81,7 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 		ask(s, now, sink);
 }
 
-/* Adds a page's rows to those before it. */
+/* Adds a page's rows to the former ones. */
 static void
 take_page(struct shell *s, const struct hd_msg_table *m, hd_ns now, struct hd_sink *sink) {
 	struct question *q = s->question;
@@ -162,11 +162,11 @@ static void on_closed(
 		end(q, EX_NOPERM, why);
 	else if (reason == HD_REASON_UNKNOWN_KEY || reason == HD_REASON_VERSION_MISMATCH)
 		hd_text_copy(s->hint, sizeof s->hint, why);
-	/* A command may have been carried out before the session broke: it is not said twice. */
+	/* A command may have run before the session broke: it is not sent again. */
 	else if (q->command)
 		end(q, EX_UNAVAILABLE, why);
 	else {
-		/* The table begins anew with the next session. */
+		/* The table is requested again from its beginning in the next session. */
 		json_decref(q->document);
 		q->document = NULL;
 		q->from = 0;
@@ -204,7 +204,7 @@ static void shell_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	/* A question on a session that is open already. */
 	if (q && !q->done && !q->until && hd_session_is_open(s->session))
 		ask(s, now, sink);
-	/* Politely, so that the controller need not wait until we count as silent. */
+	/* Closes the session, so that the controller need not wait for the detection time. */
 	if (s->closing && hd_session_is_open(s->session)) {
 		hd_session_close(s->session, HD_REASON_CLOSED, "", now, sink);
 		s->session = NULL;
@@ -235,7 +235,7 @@ static void no_answer(const struct shell *s, struct question *q) {
 		sizeof text,
 		"no answer within %.3g s%s%s",
 		(double)s->context->timeout / 1e9,
-		s->hint[0] ? ": " : " (is it there, and the key right?)",
+		s->hint[0] ? ": " : " (is the process running, and is the key right?)",
 		s->hint
 	);
 	end(q, s->hint[0] ? EX_NOPERM : EX_UNAVAILABLE, text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The interactive shell, on libedit: history in ~/.heddlectl_history, completion with the tab key, `?` for
- * what may stand here. Names of jobs, hosts and tables are completed from what the controller has. Input
- * that is no terminal is read line by line, so that commands can be piped in.
+ * The interactive shell, on libedit: history in ~/.heddlectl_history, completion with the tab key, `?` for the possible
+ * words. Names of jobs, hosts and tables are completed from the controller's tables. Input that is no terminal is read
+ * line by line, so that commands can be piped in.
  */
 #include "heddlectl.h"
 
@@ -53,7 +53,7 @@ static int split(char *text, char **words) {
 	}
 }
 
-/* --- what may come next --- */
+/* --- possible next words --- */
 
 struct candidate {
 	char word[HD_NAME_BYTES_MAX + 1];
@@ -63,7 +63,7 @@ struct candidate {
 
 struct candidates {
 	struct shell_context *context;
-	char typed[HD_TEXT_BYTES_MAX]; /* beginning of the word under the cursor */
+	char typed[HD_TEXT_BYTES_MAX]; /* beginning of the word at the cursor */
 	int count;
 	struct candidate item[CANDIDATES_MAX];
 };
@@ -143,7 +143,7 @@ static void on_next(void *owner, const char *word, const char *help) {
 		add_candidate(c, word, help, false);
 }
 
-/* Candidates for the word under the cursor. */
+/* Candidates for the word at the cursor. */
 static void find_candidates(struct line *line, struct candidates *c) {
 	const LineInfo *info = el_line(line->edit);
 	size_t bytes = (size_t)(info->cursor - info->buffer);
@@ -187,7 +187,7 @@ static unsigned char on_help(EditLine *edit, int key) {
 	return CC_REDISPLAY;
 }
 
-/* What all literals have in common beyond what is typed. */
+/* The common prefix of all literals, beyond the typed text. */
 static size_t common_bytes(const struct candidates *c) {
 	const char *first = NULL;
 	size_t bytes = 0;
@@ -262,7 +262,7 @@ static const char *prompt(EditLine *edit) {
 
 /* --- the loop --- */
 
-/* False: leave. */
+/* False: exit. */
 static bool run_line(struct line *line, char *text) {
 	bool json = line->context->json;
 	char *words[SHELL_WORDS_MAX];

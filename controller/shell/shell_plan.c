@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddlectl elastic plan, elastic fit: from words and files, without a controller. */
+/* heddlectl elastic plan, elastic fit: from arguments and files, without a controller. */
 #include "hd_elastic_text.h"
 #include "hd_number.h"
 #include "shell_plan.h"
@@ -18,28 +18,28 @@ static const char help_text[]
 	  "       heddlectl elastic fit FILE [best=X] [--json]\n"
 	  "       heddlectl elastic show [JOB]; elastic set JOB KEY=VALUE... (ask the controller)\n"
 	  "\n"
-	  "plan: how many workers for how many steps, with what bids, reach an error before a deadline for the\n"
-	  "least money; the alternatives, and why they lost; or which bound fails, and by how much.\n"
+	  "plan: finds the number of workers, the number of steps and the bids that reach an error before a\n"
+	  "deadline at the least cost; prints the alternatives with their reasons, or the requirement that fails.\n"
 	  "\n"
-	  "  epsilon=X         the error that is wanted, above the best loss\n"
-	  "  deadline=S        seconds until then\n"
+	  "  epsilon=X         target error, above the best loss\n"
+	  "  deadline=S        seconds until the target must be reached\n"
 	  "  a=X b=X beta=X    the model: e_1 = A, e_{j+1} = beta e_j + B / y_j; or from a log:\n"
 	  "  fit=FILE          a loss log, as of `fit`; also gives step_s; best=X: its best loss, if known\n"
 	  "  step_s=N:S,...    R(n), seconds of a step with n workers; or one number for all\n"
-	  "  rate=X            instead: each computes X mini-batches a second, exponential; fixed_s=S is added\n"
+	  "  rate=X            instead: mini-batches per second of a worker, exponential; fixed_s=S is added\n"
 	  "  sync=MODE         full, first:N (N-sync) or batch:N (N-batch-sync); with rate=\n"
 	  "  price=MODEL       a number, uniform:LOW:HIGH, gauss:MEAN:DEVIATION:LOW:HIGH or trace:FILE (CSV)\n"
-	  "  price_s=S         seconds of one worker that a price is for (3600)\n"
-	  "  availability=Q    of instances that are taken away: the chance that one is there (1)\n"
-	  "  preempt_price=X   of those; without it the mean price\n"
-	  "  n_max=N           at most so many workers (64)\n"
-	  "  iterations_max=J  at most so many steps (1000000)\n"
-	  "  n=N iterations=J [n_high=N]   plan the bids for these only\n"
-	  "  bid=X [bid_low=X] and with these bids\n"
+	  "  price_s=S         seconds of a worker to which a price applies (3600)\n"
+	  "  availability=Q    preemptible instances: probability that one is available (1)\n"
+	  "  preempt_price=X   price of a preemptible instance (the mean price)\n"
+	  "  n_max=N           greatest number of workers (64)\n"
+	  "  iterations_max=J  greatest number of steps (1000000)\n"
+	  "  n=N iterations=J [n_high=N]   plan only the bids, for these numbers\n"
+	  "  bid=X [bid_low=X] evaluate these bids\n"
 	  "\n"
 	  "fit: A, B, beta and R(n) from a CSV of step, loss, y (workers) and seconds of the step.\n"
 	  "\n"
-	  "Exit codes: 64 a word, 65 a file's contents, or no plan meets error and deadline, 66 no such file.\n";
+	  "Exit codes: 64 wrong argument; 65 wrong file, or no plan meets error and deadline; 66 no such file.\n";
 
 void shell_plan_help(FILE *file) {
 	(void)fputs(help_text, file);
@@ -104,8 +104,8 @@ static const struct {
 };
 
 struct words {
-	double number[NUMBERS]; /* NAN: not said, no fallback */
-	const char *text[KEYS]; /* NULL: not said */
+	double number[NUMBERS]; /* NAN: not given, no fallback */
+	const char *text[KEYS]; /* NULL: not given */
 };
 
 static int take_number(struct words *w, int key, const char *text) {
@@ -158,7 +158,7 @@ static int missing(const struct words *w, int key, const char *help) {
 
 /* --- files --- */
 
-/* The whole file; the caller's. 0 or a sysexits code, said. */
+/* The whole file; the caller's. 0 or a sysexits code (reported). */
 static int read_file(const char *path, char **text, size_t *bytes) {
 	FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
 	char *all = NULL;
@@ -264,7 +264,7 @@ static int take_sync(const char *text, struct hd_elastic_pace *pace) {
 	return 0;
 }
 
-/* A log gives what words do not say. */
+/* A log gives the values that the arguments do not. */
 static int take_fit(const struct words *w, struct hd_elastic_task *task) {
 	struct hd_elastic_fit fit;
 	int status;
@@ -303,7 +303,7 @@ static int take_task(const struct words *w, struct hd_elastic_task *task) {
 		.n_max = (uint32_t)w->number[N_MAX],
 		.iterations_max = (uint32_t)w->number[ITERATIONS_MAX],
 	};
-	if (missing(w, EPSILON, "the error that is wanted") || missing(w, DEADLINE, "seconds"))
+	if (missing(w, EPSILON, "the target error") || missing(w, DEADLINE, "seconds"))
 		return EX_USAGE;
 	status = take_fit(w, task);
 	if (!status && w->text[STEP_S]
@@ -363,36 +363,36 @@ static int check_given(const struct words *w, const struct hd_elastic_task *task
 /* Plans for given workers and steps; returns how many. */
 static int plan_given(
 	const struct words *w,
-	const struct hd_elastic_desk *desk,
+	const struct hd_elastic_context *planner,
 	struct hd_elastic_plan *plans
 ) {
 	const uint32_t n = (uint32_t)w->number[N], j = (uint32_t)w->number[ITERATIONS];
-	const double scale = 1 / w->number[PRICE_S], high = desk->task->price->high;
+	const double scale = 1 / w->number[PRICE_S], high = planner->task->price->high;
 	int count = 0;
 
 	plans[count++] = (struct hd_elastic_plan
 	){.n = n, .n_high = n, .iterations = j, .bid = high, .bid_low = high};
-	hd_elastic_evaluate(desk, &plans[0]);
+	hd_elastic_evaluate(planner, &plans[0]);
 	if (w->text[BID]) {
 		const bool two = w->text[N_HIGH] && w->text[BID_LOW];
 
 		plans[count] = (struct hd_elastic_plan){
-			.way = two ? HD_ELASTIC_WAY_TWO_BID : HD_ELASTIC_WAY_ONE_BID,
+			.kind = two ? HD_ELASTIC_KIND_TWO_BID : HD_ELASTIC_KIND_ONE_BID,
 			.n = n,
 			.n_high = two ? (uint32_t)w->number[N_HIGH] : n,
 			.iterations = j,
 			.bid = w->number[BID] * scale,
 			.bid_low = (two ? w->number[BID_LOW] : w->number[BID]) * scale,
 		};
-		hd_elastic_evaluate(desk, &plans[count++]);
+		hd_elastic_evaluate(planner, &plans[count++]);
 	} else {
-		(void)hd_elastic_one_bid(desk, n, j, &plans[count++]);
+		(void)hd_elastic_one_bid(planner, n, j, &plans[count++]);
 		if (w->text[N_HIGH])
 			(void)hd_elastic_two_bid(
-				desk, n, (uint32_t)w->number[N_HIGH], j, &plans[count++]
+				planner, n, (uint32_t)w->number[N_HIGH], j, &plans[count++]
 			);
 	}
-	(void)hd_elastic_preemptible(desk, n, j, &plans[count++]);
+	(void)hd_elastic_preemptible(planner, n, j, &plans[count++]);
 	return count;
 }
 
@@ -411,8 +411,8 @@ static int plan_task(
 	const struct words *w,
 	const struct hd_elastic_task *task
 ) {
-	struct hd_elastic_desk *desk = malloc(sizeof *desk);
-	struct hd_elastic_plan plans[HD_ELASTIC_WAYS];
+	struct hd_elastic_context *planner = malloc(sizeof *planner);
+	struct hd_elastic_plan plans[HD_ELASTIC_KINDS];
 	struct hd_elastic_closed closed;
 	struct shell_plan found
 		= {.task = task,
@@ -420,19 +420,19 @@ static int plan_task(
 		   .price = w->text[PRICE],
 		   .price_s = w->number[PRICE_S]};
 
-	if (!desk)
+	if (!planner)
 		return shell_error(EX_OSERR, "no memory");
-	hd_elastic_desk_init(desk, task);
+	hd_elastic_context_init(planner, task);
 	if (w->text[N]) {
-		found.count = plan_given(w, desk, plans);
+		found.count = plan_given(w, planner, plans);
 	} else {
-		found.count = HD_ELASTIC_WAYS;
-		(void)hd_elastic_scan_all(desk, plans);
+		found.count = HD_ELASTIC_KINDS;
+		(void)hd_elastic_scan_all(planner, plans);
 		if (task->pace.sync == HD_ELASTIC_SYNC_FULL
 		    && !hd_elastic_closed_in_time(task, &closed))
 			found.closed = &closed;
 	}
-	free(desk);
+	free(planner);
 	found.best = cheapest(plans, found.count);
 	if (context->json)
 		shell_plan_json(&found);

@@ -7,15 +7,15 @@
 #include "hd_elastic_plan.h"
 #include "heddlectl.h"
 
-/* What was found, to be shown. */
+/* Results to print. */
 struct shell_plan {
 	const struct hd_elastic_task *task;
 	const struct hd_elastic_plan *plans;
 	int count;
 	int best; /* < 0: none meets error and deadline */
-	const char *price; /* as it was said */
-	double price_s; /* bids are shown for so many seconds */
-	const struct hd_elastic_closed *closed; /* NULL: infeasible, or not asked for */
+	const char *price; /* as it was given */
+	double price_s; /* bids are shown for this many seconds */
+	const struct hd_elastic_closed *closed; /* NULL: infeasible, or not requested */
 };
 
 void shell_plan_print(const struct shell_plan *found);

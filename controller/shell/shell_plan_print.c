@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What elastic plan and elastic fit found, as text and as JSON. */
+/* Prints the results of elastic plan and elastic fit, as text and as JSON. */
 #include "shell_plan.h"
 #include "shell_shapes.h"
 
 #include <math.h>
 #include <string.h>
 
-#define HOUR_S 3600.0 /* that the owner's prices and bids are for */
+#define HOUR_S 3600.0 /* unit of the owner's prices and bids */
 
 static const char *const fails_names[] = {
 	[HD_ELASTIC_FAILS_NONE] = "",
 	[HD_ELASTIC_FAILS_ERROR] = "error",
 	[HD_ELASTIC_FAILS_ITERATIONS] = "iterations",
 	[HD_ELASTIC_FAILS_DEADLINE] = "deadline",
-	[HD_ELASTIC_FAILS_WAY] = "sync",
+	[HD_ELASTIC_FAILS_KIND] = "sync",
 };
 
 static const struct hd_elastic_plan *best_of(const struct shell_plan *found) {
@@ -26,7 +26,7 @@ static const struct hd_elastic_plan *best_of(const struct shell_plan *found) {
 static void workers_text(const struct hd_elastic_plan *p, char *text, size_t bytes) {
 	if (p->first_iterations > 0)
 		(void)snprintf(text, bytes, "%u, %u", p->first_n, p->n);
-	else if (p->way == HD_ELASTIC_WAY_GROWTH && p->n_high < p->n)
+	else if (p->kind == HD_ELASTIC_KIND_GROWTH && p->n_high < p->n)
 		(void)snprintf(text, bytes, "%u..%u", p->n_high, p->n);
 	else if (p->n_high < p->n)
 		(void)snprintf(text, bytes, "%u+%u", p->n_high, p->n - p->n_high);
@@ -58,7 +58,7 @@ static void print_row(const struct shell_plan *f, int i) {
 	(void
 	)printf("%c %-11s  %-9s %10u  %-17s %9.5g %10.6g %10.6g %10.6g\n",
 		i == f->best ? '*' : ' ',
-		hd_elastic_way_names[p->way],
+		hd_elastic_kind_names[p->kind],
 		workers,
 		p->iterations,
 		bids,
@@ -68,11 +68,11 @@ static void print_row(const struct shell_plan *f, int i) {
 		p->worker_s);
 }
 
-/* dynamic plans by itself: it is told what plan was told. Prices of the owner are for an hour, as they are here by
- * default; a trace is not of its words. */
+/* dynamic plans by itself: it gets the input of `plan`. Prices of the owner are for an hour, as they are here by
+ * default; it does not accept a trace. */
 static void print_dynamic_words(const struct shell_plan *f) {
 	const struct hd_elastic_task *task = f->task;
-	const bool told = strncmp(f->price, "trace:", 6) != 0 && f->price_s >= HOUR_S
+	const bool shown = strncmp(f->price, "trace:", 6) != 0 && f->price_s >= HOUR_S
 		&& f->price_s <= HOUR_S && task->pace.count > 0;
 
 	(void
@@ -83,30 +83,30 @@ static void print_dynamic_words(const struct shell_plan *f) {
 		task->epsilon,
 		task->deadline_s,
 		task->n_max);
-	for (uint32_t i = 0; told && i < task->pace.count; i++)
+	for (uint32_t i = 0; shown && i < task->pace.count; i++)
 		(void
 		)printf("%s%u:%.6g", i ? "," : " step_s=", task->pace.n[i], task->pace.step_s[i]);
-	if (told)
+	if (shown)
 		(void)printf(" price=%s", f->price);
 	else
 		(void)printf(" step_s=... price=... (of an hour)");
 }
 
-/* What `elastic set JOB` takes for this plan. */
+/* The words of `elastic set JOB` for this plan. */
 static void print_words(const struct shell_plan *f, const struct hd_elastic_plan *p) {
 	(void)printf("\nheddlectl elastic set JOB ");
-	switch (p->way) {
-	case HD_ELASTIC_WAY_DYNAMIC:
+	switch (p->kind) {
+	case HD_ELASTIC_KIND_DYNAMIC:
 		print_dynamic_words(f);
 		break;
-	case HD_ELASTIC_WAY_ONE_BID:
+	case HD_ELASTIC_KIND_ONE_BID:
 		(void
 		)printf("policy=one-bid n=%u bid=%.10g iterations=%u",
 			p->n,
 			p->bid * HOUR_S,
 			p->iterations);
 		break;
-	case HD_ELASTIC_WAY_TWO_BID:
+	case HD_ELASTIC_KIND_TWO_BID:
 		(void
 		)printf("policy=two-bid n=%u n_high=%u bid=%.10g bid_low=%.10g iterations=%u",
 			p->n,
@@ -115,15 +115,15 @@ static void print_words(const struct shell_plan *f, const struct hd_elastic_plan
 			p->bid_low * HOUR_S,
 			p->iterations);
 		break;
-	case HD_ELASTIC_WAY_PREEMPTIBLE:
+	case HD_ELASTIC_KIND_PREEMPTIBLE:
 		(void)printf("policy=preemptible n=%u iterations=%u", p->n, p->iterations);
 		break;
-	case HD_ELASTIC_WAY_GROWTH:
+	case HD_ELASTIC_KIND_GROWTH:
 		(void
 		)printf("policy=growth n=%u eta=%.10g n_max=%u", p->n_high, p->eta, f->task->n_max);
 		break;
-	case HD_ELASTIC_WAY_FIXED:
-	case HD_ELASTIC_WAYS:
+	case HD_ELASTIC_KIND_FIXED:
+	case HD_ELASTIC_KINDS:
 		(void)printf("policy=fixed n=%u", p->n);
 		break;
 	}
@@ -161,7 +161,7 @@ void shell_plan_print(const struct shell_plan *f) {
 		(void
 		)printf("%c %-11s  %s\n",
 			i == f->best ? '*' : ' ',
-			hd_elastic_way_names[f->plans[i].way],
+			hd_elastic_kind_names[f->plans[i].kind],
 			why);
 	}
 	if (f->closed)
@@ -216,12 +216,12 @@ void shell_fit_print(const struct hd_elastic_fit *fit) {
 
 /* --- JSON --- */
 
-static double real_if(bool there, double value) {
-	return there ? value : NAN;
+static double real_if(bool present, double value) {
+	return present ? value : NAN;
 }
 
-static uint64_t count_if(bool there, uint32_t value) {
-	return there ? value : HD_ROW_NONE;
+static uint64_t count_if(bool present, uint32_t value) {
+	return present ? value : HD_ROW_NONE;
 }
 
 static void append_plan(json_t *rows, const struct shell_plan *f, int i) {
@@ -235,7 +235,7 @@ static void append_plan(json_t *rows, const struct shell_plan *f, int i) {
 		rows,
 		shell_plan_shape.rows,
 		&(struct plan_row){
-			.policy = hd_elastic_way_names[p->way],
+			.policy = hd_elastic_kind_names[p->kind],
 			.chosen = i == f->best,
 			.feasible = !fails,
 			.workers = p->n,
@@ -249,7 +249,7 @@ static void append_plan(json_t *rows, const struct shell_plan *f, int i) {
 			.expected_s = p->seconds,
 			.cost = p->cost,
 			.worker_s = p->worker_s,
-			.eta = real_if(p->way == HD_ELASTIC_WAY_GROWTH, p->eta),
+			.eta = real_if(p->kind == HD_ELASTIC_KIND_GROWTH, p->eta),
 			.first_workers = count_if(staged, p->first_n),
 			.first_iterations = count_if(staged, p->first_iterations),
 			.first_bid = real_if(staged, p->first_bid * f->price_s),
@@ -280,7 +280,8 @@ void shell_plan_json(const struct shell_plan *f) {
 		document,
 		shell_plan_shape.head,
 		&(struct plan_head){
-			.chosen = f->best >= 0 ? hd_elastic_way_names[f->plans[f->best].way] : NULL,
+			.chosen
+			= f->best >= 0 ? hd_elastic_kind_names[f->plans[f->best].kind] : NULL,
 			.epsilon = f->task->epsilon,
 			.deadline_s = f->task->deadline_s,
 			.a = f->task->model.a,

@@ -9,7 +9,7 @@
 #define COLUMNS_MAX 64
 #define CELL_BYTES 256
 
-/* What an operator looks at first; --wide and --json have the rest. */
+/* The default columns; --wide and --json show the rest. */
 static const char *const usual[][2] = {
 	{"nodes",
 	 "name role host job worker address up_s heard_ms rtt_us clock_offset_us transfers draining preempted_in_s"},
@@ -125,7 +125,7 @@ static bool is_column(const struct column *column, const char *name, int bytes) 
 	return column->name_bytes == bytes && memcmp(column->name, name, (size_t)bytes) == 0;
 }
 
-/* Adds what the row has that no row before had. Rows mostly have the same columns in the same order. */
+/* Adds the columns that no earlier row had. Rows mostly have the same columns in the same order. */
 static int add_columns(json_t *row, struct column *columns, int count) {
 	const char *key;
 	json_t *value;
@@ -158,11 +158,11 @@ static int all_columns(const json_t *rows, struct column *columns) {
 	return count;
 }
 
-/* --- what has changed --- */
+/* --- changes since the table before --- */
 
 #define KEY_BYTES 512
 
-/* What tells a row from others: the texts that it begins with, a rank, an address. */
+/* Identifies a row: its first texts, a rank, an address. */
 static void row_key(json_t *row, char key[KEY_BYTES]) {
 	size_t used = 0;
 	const char *name;
@@ -184,7 +184,8 @@ static void row_key(json_t *row, char key[KEY_BYTES]) {
 	}
 }
 
-/* For each row that of the table before, or null: not there, or not the only one of its key. NULL: there is none. */
+/* For each row its predecessor in the table before, or null: none, or not a unique one. NULL: there is no such
+ * table. */
 static json_t *rows_before(const json_t *rows, const json_t *before) {
 	const json_t *old = json_object_get(before, "rows");
 	json_t *by_key, *found, *row;
@@ -209,7 +210,7 @@ static json_t *rows_before(const json_t *rows, const json_t *before) {
 	return found;
 }
 
-/* A value, and after a whole number how much it has grown since the table before. */
+/* A value, and after a whole number its change since the table before. */
 static void changed_text(
 	const json_t *row,
 	const json_t *before,
@@ -228,7 +229,7 @@ static void changed_text(
 	(void)snprintf(text + used, bytes - used, " (%+lld)", (long long)change);
 }
 
-/* Bytes are taken for columns of the screen: names are mostly ASCII. */
+/* Assumes one byte for each column of the screen: names are mostly ASCII. */
 static void measure(const json_t *rows, const json_t *then, struct column *column) {
 	char text[CELL_BYTES];
 	size_t index;

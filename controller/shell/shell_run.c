@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Carries the commands out. */
+/* Runs the commands. */
 #include "hd_udp.h"
 #include "heddlectl.h"
 #include "shell_shapes.h"
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #define DATAPLANE "dataplane"
-#define STALE_NS (2 * HD_SECOND) /* who looks less often waits for two answers of the nodes, */
-#define TWO_ANSWERS_NS (HD_POLL_INTERVAL_US * HD_US + 150 * HD_MS) /* which are so far apart */
+#define STALE_NS (2 * HD_SECOND) /* after a longer time, two answers of the nodes are waited for, */
+#define TWO_ANSWERS_NS (HD_POLL_INTERVAL_US * HD_US + 150 * HD_MS) /* which are this far apart */
 
 int shell_error(int code, const char *format, ...) {
 	va_list args;
@@ -56,16 +56,16 @@ static int flush(void) {
 /* --- show and watch --- */
 
 static int join_filter(int from, int count, char **words, char filter[HD_TEXT_BYTES_MAX + 1]) {
-	/* The shell's own word for the next page. */
+	/* Reserved for the next page. */
 	for (int i = from; i < count; i++)
 		if (strncmp(words[i], "from=", 5) == 0)
 			return shell_error(
-				EX_USAGE, "filter: '%s': no field is called so", words[i]
+				EX_USAGE, "filter: '%s': the table has no such field", words[i]
 			);
 	return join_words("filter", from, count, words, filter, HD_TEXT_BYTES_MAX - 15);
 }
 
-/* The controller asks nodes for their counters while somebody looks, and rates need two answers. */
+/* The controller polls nodes for their counters while an operator looks, and rates need two answers. */
 static int
 fetch(struct shell_context *context,
       struct shell *shell,
@@ -91,7 +91,7 @@ fetch(struct shell_context *context,
 	return status;
 }
 
-/* before: the table that was printed last, or NULL; it becomes this one. */
+/* before: the last printed table, or NULL; it is replaced with this one. */
 static int print_table(
 	struct shell_context *context,
 	struct shell *shell,
@@ -119,7 +119,7 @@ static int print_table(
 	if (context->json) {
 		(void)json_dumpf(document, stdout, JSON_INDENT(2));
 		(void)fputc('\n', stdout);
-		if (none) /* beside the document, which stays one */
+		if (none) /* not in the document: it stays one document */
 			(void)shell_error(0, "no %s that fit '%s'", table, filter);
 	} else if (none) {
 		(void)printf("no %s that fit '%s'\n", table, filter);
@@ -177,7 +177,7 @@ int shell_run_why(struct shell_context *context, int count, char **words) {
 	return show(context, words[1], 3, count, words, "plan-why");
 }
 
-/* Ctrl-C ends `watch`, not the shell. A handler has no argument: this is the process's. */
+/* Ctrl-C ends `watch`, not the shell. A handler has no argument, so this is global. */
 static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int number) {
@@ -206,7 +206,7 @@ watch(struct shell_context *context, struct shell *shell, const char *table, con
 		else if (i && !context->json)
 			(void)printf("\n");
 		status = print_table(context, shell, table, filter, NULL, &before);
-		/* The first look at the dataplane takes longer. */
+		/* The first read of the dataplane takes longer. */
 		if (next < hd_udp_now())
 			next = hd_udp_now() + (hd_ns)(context->interval_s * 1e9);
 		if (!status && (!context->count || i + 1 < context->count))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --server NAME: where that node is, the controller knows. */
+/* --server NAME: asks the controller for the address of that node. */
 #include "hd_udp.h"
 #include "heddlectl.h"
 
 #include <string.h>
 #include <sysexits.h>
 
-/* ADDR or ADDR:PORT in digits, or any name with a port: nobody is asked. */
+/* ADDR or ADDR:PORT in digits, or any name with a port: no question to the controller. */
 static bool is_address(const char *text) {
 	return strchr(text, ':') || text[strspn(text, "0123456789.")] == '\0';
 }
@@ -27,7 +27,7 @@ static bool may_be_asked(const json_t *row) {
 	return false;
 }
 
-/* The nodes whose field is the name: how many, and one of them. */
+/* The number of nodes whose field is the name, and one of them. */
 static size_t
 find_node(const json_t *rows, const char *field, const char *name, const json_t **found) {
 	size_t index, count = 0;
@@ -42,7 +42,7 @@ find_node(const json_t *rows, const char *field, const char *name, const json_t 
 	return count;
 }
 
-/* By its name, else by its host's. 0, also when there is none; or a sysexits code, said. */
+/* By its name, else by its host's. 0, also when there is none; or a sysexits code (reported). */
 static int choose(struct shell_context *context, const json_t *document) {
 	const json_t *rows = json_object_get(document, "rows"), *found = NULL;
 	size_t count = find_node(rows, "name", context->server, &found);
@@ -52,7 +52,7 @@ static int choose(struct shell_context *context, const json_t *document) {
 	if (count > 1)
 		return shell_error(
 			EX_USAGE,
-			"--server: '%s': %zu nodes are called so: say an address (show nodes)",
+			"--server: '%s': %zu nodes have this name: use an address (show nodes)",
 			context->server,
 			count
 		);
@@ -70,8 +70,8 @@ static void note_failure(const char *controller, const char *error, char *why, s
 	(void)snprintf(why, why_bytes, "; controller %.60s: %.150s", controller, error);
 }
 
-/* why: what to add to an error if nobody else knows the name. 0, also when the controller cannot be asked; or a
- * sysexits code, said. */
+/* why: text to add to an error if the name is unknown. 0, also when the controller does not answer; or a sysexits code
+ * (reported). */
 static int ask_controller(struct shell_context *context, char *why, size_t why_bytes) {
 	struct shell_context asked = *context;
 	json_t *document = NULL;

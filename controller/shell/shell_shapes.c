@@ -13,15 +13,21 @@ HD_ROW_SHAPE_OF(
 	"plans that `elastic plan` compared"
 );
 HD_ROW_SHAPE_OF(shell_fit_head_shape, fit_head, ELASTIC_FIT_HEAD, "elastic-fit", "");
-HD_ROW_SHAPE_OF(shell_fit_row_shape, fit_row, ELASTIC_FIT, "elastic-fit", "R(n) of a loss log");
+HD_ROW_SHAPE_OF(
+	shell_fit_row_shape,
+	fit_row,
+	ELASTIC_FIT,
+	"elastic-fit",
+	"step times R(n) of a loss log"
+);
 HD_ROW_SHAPE_OF(shell_check_head_shape, check_head, CHECK_HEAD, "check", "");
-HD_ROW_SHAPE_OF(shell_check_row_shape, check_row, CHECK, "check", "what heddlectl check found");
+HD_ROW_SHAPE_OF(shell_check_row_shape, check_row, CHECK, "check", "results of heddlectl check");
 HD_ROW_SHAPE_OF(
 	shell_done_head_shape,
 	done_head,
 	DONE,
 	"done",
-	"set, pause, resume, drain, undrain, evict with --json"
+	"result of set, pause, resume, drain, undrain, evict with --json"
 );
 
 const struct shell_shape shell_plan_shape = {&shell_plan_head_shape, &shell_plan_row_shape, true};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The grammar: a command is one of the forms below, word by word. Literals may be cut short as long as
- * they stay unmistakable, as in other shells of network equipment, but for those of commands that stop
- * what runs; what stands in upper case takes any word. `[FILTER...]` takes any number of them.
+ * The grammar: a command is one of the forms below, word by word. Literals may be abbreviated as long as they stay
+ * unique, as in other shells of network equipment, except in commands that stop running work; a word in upper case
+ * stands for any word. `[FILTER...]` stands for any number of them.
  */
 #include "hd_settings.h"
 #include "heddlectl.h"
@@ -19,136 +19,136 @@
 #define SET_JOB_FORM_OF(name, unit, help) {"set " name " JOB VALUE", help, shell_run_set_job},
 
 const struct shell_form shell_forms[] = {
-	{"show nodes [FILTER...]", "who is registered, round-trip time, clock", shell_run_show},
+	{"show nodes [FILTER...]",
+	 "connected nodes: role, host, round-trip time, clock",
+	 shell_run_show},
 	{"show jobs [FILTER...]",
-	 "versions, workers, what was granted, applied, dropped",
+	 "jobs: versions, workers, updates granted, applied, dropped",
 	 shell_run_show},
-	{"show links [FILTER...]",
-	 "what each link is believed to carry, and what is reserved",
-	 shell_run_show},
-	{"show estimates [FILTER...]", "how sure the estimates are, and how old", shell_run_show},
-	{"show transfers [FILTER...]", "what runs and what waits", shell_run_show},
+	{"show links [FILTER...]", "links: estimated capacity and reservations", shell_run_show},
+	{"show estimates [FILTER...]", "link estimates: uncertainty and age", shell_run_show},
+	{"show transfers [FILTER...]", "transfers that run or wait", shell_run_show},
 	{"show plan why [FILTER...]",
-	 "the latest plan, each decision in a sentence",
+	 "the latest plan, with the reason of each decision",
 	 shell_run_why},
 	{"show plan [FILTER...]",
-	 "the latest plan, in order, with the numbers of each decision",
+	 "the latest plan, in order, with times and rates",
 	 shell_run_show},
 	{"show groups [FILTER...]",
-	 "sums and relayed models under way: at which aggregator, of whom, and why",
+	 "sums and relays in progress: aggregator, members, reason",
 	 shell_run_show},
 	{"show switches [FILTER...]",
-	 "switches on the path: their slots, how many are leased",
+	 "switches on the path: slots, and how many are leased",
 	 shell_run_show},
 	{"show leases [FILTER...]",
-	 "slots that jobs have leased for their all-reduces, or why they have none",
+	 "slots of switches leased by each job, or why it has none",
 	 shell_run_show},
-	{"show slots [FILTER...]", "of a switch (--server): leases as it has them", shell_run_show},
-	{"show switch [FILTER...]",
-	 "of a switch (--server): itself, and what it counted",
-	 shell_run_show},
+	{"show slots [FILTER...]", "leases of a switch (--server)", shell_run_show},
+	{"show switch [FILTER...]", "state and counters of a switch (--server)", shell_run_show},
 	{"show drops [FILTER...]",
-	 "the last 256 updates that were not applied, and why",
+	 "the last 256 updates that were not applied, with the reason",
 	 shell_run_show},
 	{"show staleness [FILTER...]",
 	 "delays of applied updates: mean, spread, bound",
 	 shell_run_show},
 	{"show models [FILTER...]",
-	 "of a server (--server): models, versions, what is durable",
+	 "models of a server (--server): versions, durable commits",
 	 shell_run_show},
 	{"show rounds [FILTER...]",
-	 "of a server (--server): federated rounds: who came, weight, mu, gamma",
+	 "federated rounds of a server (--server): clients, weight, mu, gamma",
 	 shell_run_show},
 	{"show sums [FILTER...]",
-	 "of an aggregator (--server): what it adds up or relays, how far",
+	 "sums and relays of an aggregator (--server), with their progress",
 	 shell_run_show},
 	{"show ports [FILTER...]", "network ports: packets, bytes, errors", shell_run_show},
 	{"show queues [FILTER...]", "queues of the ports: backlog, drops", shell_run_show},
 	{"show cores [FILTER...]",
 	 "processor time of the threads that move packets",
 	 shell_run_show},
-	{"show counters [FILTER...]", "everything that is counted", shell_run_show},
+	{"show counters [FILTER...]", "all counters and gauges", shell_run_show},
 	{"show histograms [FILTER...]",
-	 "waits and delays of transfers: count, mean, quantiles",
+	 "waiting times and delays of transfers: count, mean, quantiles",
 	 shell_run_show},
 	{"show dataplane by host [FILTER...]",
-	 "what every node counts of packets, summed by host",
+	 "packet counters, summed by host",
 	 shell_run_show_by},
-	{"show dataplane by job [FILTER...]", "the same of a job's workers", shell_run_show_by},
+	{"show dataplane by job [FILTER...]",
+	 "packet counters of workers, summed by job",
+	 shell_run_show_by},
 	{"show dataplane by link [FILTER...]",
-	 "what the nodes of a host send and receive, also to and from each other",
+	 "packet counters of the nodes at each host's link, with packets between them",
 	 shell_run_show_by},
 	{"show dataplane [FILTER...]",
-	 "packets, rates, drops, retransmissions, queues, processor of every node",
+	 "packet counters of every node: rates, drops, retransmissions, queues, processor",
 	 shell_run_show},
 	{"show elastic [FILTER...]",
-	 "how many workers each job should have, who says so, and why",
+	 "target number of workers of each job, its policy and reason",
 	 shell_run_show},
-	{"show settings [FILTER...]", "what `set` can change", shell_run_show},
+	{"show settings [FILTER...]", "settings that `set` changes", shell_run_show},
 	{"watch dataplane by host [FILTER...]",
-	 "packets by host every second, and what has changed",
+	 "packet counters by host, every second, with the changes",
 	 shell_run_watch_by},
 	{"watch dataplane by job [FILTER...]",
-	 "packets by job every second, and what has changed",
+	 "packet counters by job, every second, with the changes",
 	 shell_run_watch_by},
 	{"watch dataplane by link [FILTER...]",
-	 "packets by link every second, and what has changed",
+	 "packet counters by link, every second, with the changes",
 	 shell_run_watch_by},
 	{"watch dataplane [FILTER...]",
-	 "packets of every node every second, and what has changed",
+	 "packet counters of every node, every second, with the changes",
 	 shell_run_watch},
 	{"watch TABLE [FILTER...]",
-	 "the table again and again, and what has changed (--interval-s, --count)",
+	 "the table repeatedly, with the changes (--interval-s, --count)",
 	 shell_run_watch},
 	{"clear dataplane",
-	 "have the tables of the dataplane count from now on; metrics do not change",
+	 "reset the tables of the dataplane to zero; metrics do not change",
 	 shell_run_verb},
 	HD_SETTINGS(SET_FORM) HD_JOB_SETTINGS(SET_JOB_FORM
-	){"pause all", "grant nothing any more; what runs goes on", shell_run_verb},
-	{"pause job JOB", "grant nothing of this job any more", shell_run_verb},
-	{"resume all", "grant again", shell_run_verb},
-	{"resume job JOB", "grant again", shell_run_verb},
+	){"pause all", "stop granting; granted transfers continue", shell_run_verb},
+	{"pause job JOB", "stop granting transfers of this job", shell_run_verb},
+	{"resume all", "resume granting", shell_run_verb},
+	{"resume job JOB", "resume granting transfers of this job", shell_run_verb},
 	{"drain host HOST",
 	 "no new grants to or from a host, no new jobs on its server",
 	 shell_run_verb},
-	{"undrain host HOST", "grant again", shell_run_verb},
-	{"evict job JOB", "send all workers of a job away", shell_run_verb},
-	{"evict worker JOB RANK", "send one worker away", shell_run_verb},
+	{"undrain host HOST", "allow grants to and from a host again", shell_run_verb},
+	{"evict job JOB", "tell all workers of a job to leave", shell_run_verb},
+	{"evict worker JOB RANK", "tell one worker to leave", shell_run_verb},
 	{"elastic plan [VALUE...]",
 	 "workers, steps and bids for an error and a deadline (elastic --help)",
 	 shell_run_elastic_plan},
 	{"elastic fit FILE [VALUE...]",
 	 "A, B, beta and R(n) from a loss log (elastic --help)",
 	 shell_run_elastic_fit},
-	{"elastic show [FILTER...]", "the same as show elastic", shell_run_elastic_show},
+	{"elastic show [FILTER...]", "same as show elastic", shell_run_elastic_show},
 	{"elastic set JOB [KEY=VALUE...]",
-	 "who says how many workers a job should have: policy=manual n=4, n=6, ...",
+	 "set the policy for the number of workers of a job: policy=manual n=4, n=6, ...",
 	 shell_run_elastic_set},
-	{"elastic price JOB VALUE", "what a worker costs for an hour from now on", shell_run_verb},
-	{"check", "what is wrong with this host", shell_run_check},
+	{"elastic price JOB VALUE", "set the present price of a worker per hour", shell_run_verb},
+	{"check", "check this host for problems", shell_run_check},
 	{"help", "this list", shell_run_help},
-	{"exit", "leave", shell_run_exit},
-	{"quit", "leave", shell_run_exit},
+	{"exit", "leave the shell", shell_run_exit},
+	{"quit", "leave the shell", shell_run_exit},
 };
 const size_t shell_form_count = sizeof shell_forms / sizeof shell_forms[0];
 
-/* Words, and their places, that several commands go on from. */
+/* Words, and their places, at which several commands branch. */
 static const struct {
 	int index;
 	const char *word, *help;
 } beginnings[] = {
-	{0, "show", "a table of what is there, once"},
+	{0, "show", "prints a table"},
 	{0, "set", "changes a setting, of the controller or of a job"},
-	{0, "pause", "grants nothing any more, to all or to a job"},
-	{0, "resume", "grants again, to all or to a job"},
+	{0, "pause", "stops granting, to all jobs or to one"},
+	{0, "resume", "resumes granting, to all jobs or to one"},
 	{0, "drain", "no new grants to or from a host"},
-	{0, "undrain", "grants to and from a host again"},
-	{0, "evict", "sends a worker or all workers of a job away"},
-	{0, "elastic", "how many workers a job should have: plans, policies, prices"},
-	{2, "by", "sums of nodes: of a host, a job's workers, or a host's links"},
+	{0, "undrain", "allows grants to and from a host again"},
+	{0, "evict", "tells one worker or all workers of a job to leave"},
+	{0, "elastic", "number of workers of a job: plans, policies, prices"},
+	{2, "by", "sums by host, by job or by link"},
 };
 
-/* Stops what runs for others: no word that was cut short does that. */
+/* The command stops work of others: its words must not be abbreviated. */
 static bool wants_whole_words(const struct shell_form *form) {
 	static const char *const verbs[] = {"pause ", "drain ", "evict "};
 
@@ -180,7 +180,7 @@ static bool is_rest(const char *word) {
 	return word[0] == '[';
 }
 
-/* 2 the word itself, 1 a beginning of it or any word, 0 no. */
+/* 2 the word itself, 1 a prefix of it or any word, 0 no. */
 static int match(const struct shell_form *form, int index, const char *typed) {
 	size_t bytes, length = strlen(typed);
 	const char *word = form_word(form, index, &bytes);
@@ -194,8 +194,8 @@ static int match(const struct shell_form *form, int index, const char *typed) {
 	return length == bytes ? 2 : 1;
 }
 
-/* Which forms still agree with words[0..count): keep[]. An exact literal outdoes abbreviations, and a
- * literal outdoes `[FILTER...]`. Returns how many. */
+/* The forms that still match words[0..count): keep[]. An exact literal has priority over abbreviations, and a literal
+ * over `[FILTER...]`. Returns their number. */
 static size_t narrow(int count, char **words, bool *keep) {
 	bool open[FORMS_MAX] = {false}; /* within [FILTER...]: takes everything */
 	size_t left = 0;
@@ -221,8 +221,8 @@ static size_t narrow(int count, char **words, bool *keep) {
 	return left;
 }
 
-/* The first literal at which the forms that are left differ: what is ambiguous. */
-static int say_ambiguous(int index, const char *typed, const bool *keep) {
+/* The first literal at which the remaining forms differ: the ambiguity. */
+static int print_ambiguous(int index, const char *typed, const bool *keep) {
 	char list[256] = "";
 	size_t used = 0;
 
@@ -260,8 +260,8 @@ static bool same_literal(const bool *keep, int index) {
 	return true;
 }
 
-/* Says what is wrong with the words: the first one that nothing agrees with, or what is missing. */
-static int say_wrong(int count, char **words) {
+/* Reports the error in the words: the first one that does not match, or the missing one. */
+static int print_wrong(int count, char **words) {
 	bool keep[FORMS_MAX];
 
 	for (int i = 1; i <= count; i++)
@@ -292,12 +292,12 @@ static void print_next(void *owner, const char *word, const char *help) {
 	(void)printf("  %-20s %s\n", word, help);
 }
 
-/* `?` where no key can be pressed: among words of the command line, or in a file of commands. */
+/* `?` as a word: on the command line, or in a file of commands. */
 static int list_next(int count, char **words) {
 	bool keep[FORMS_MAX];
 
 	if (narrow(count, words, keep) == 0)
-		return say_wrong(count, words);
+		return print_wrong(count, words);
 	shell_next(count, words, print_next, NULL);
 	return fflush(stdout) ? shell_error(EX_IOERR, "stdout") : 0;
 }
@@ -309,7 +309,7 @@ int shell_do(struct shell_context *context, int count, char **words) {
 
 	if (count > 0 && count <= SHELL_WORDS_MAX && strcmp(words[count - 1], "?") == 0)
 		return list_next(count - 1, words);
-	/* `show nodes json`, as one types it elsewhere. */
+	/* `show nodes json`, as in other shells. */
 	if (count > 1 && count <= SHELL_WORDS_MAX && strcmp(words[count - 1], "json") == 0) {
 		context->json = true;
 		count--;
@@ -319,14 +319,14 @@ int shell_do(struct shell_context *context, int count, char **words) {
 		return shell_error(EX_USAGE, "command: 1 to %d words (help)", SHELL_WORDS_MAX);
 	for (int i = 1; i <= count; i++)
 		if (narrow(i, words, keep) > 1 && !same_literal(keep, i - 1))
-			return say_ambiguous(i - 1, words[i - 1], keep);
+			return print_ambiguous(i - 1, words[i - 1], keep);
 	if (narrow(count, words, keep) == 0)
-		return say_wrong(count, words);
+		return print_wrong(count, words);
 	for (size_t f = 0; f < shell_form_count && !found; f++)
 		if (keep[f] && complete(&shell_forms[f], count))
 			found = &shell_forms[f];
 	if (!found)
-		return say_wrong(count, words);
+		return print_wrong(count, words);
 	for (int i = 0; i < count; i++) {
 		size_t bytes;
 		const char *word = form_word(found, i, &bytes);
@@ -336,7 +336,7 @@ int shell_do(struct shell_context *context, int count, char **words) {
 			continue;
 		if (wants_whole_words(found) && strlen(words[i]) < bytes)
 			return shell_error(
-				EX_USAGE, "'%s': say '%.*s' in full", words[i], (int)bytes, word
+				EX_USAGE, "'%s': write '%.*s' in full", words[i], (int)bytes, word
 			);
 		(void)snprintf(literal[i], sizeof literal[i], "%.*s", (int)bytes, word);
 		normal[i] = literal[i];
@@ -352,8 +352,8 @@ static bool offered(char seen[][32], size_t *count, const char *word) {
 	return false;
 }
 
-/* What the word at `index` leads to: the help of the form that ends with it, of all that go on from it, or of the only
- * one that does. */
+/* The help for the word at `index`: of the form that ends with it, of all that continue it, or of the only one that
+ * does. */
 static const char *word_help(const bool *keep, int index, const char *word) {
 	const char *only = NULL;
 	int count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Leases of slots: what is leased to whom, and what ends. */
+/* Leases of slots: who gets one, and when it ends. */
 #include "ctl_base.h"
 #include "ctl_slots.h"
 #include "hd_group.h"
@@ -7,15 +7,18 @@
 
 #include <stdlib.h>
 
-/* --- what there is --- */
+/* --- the decision --- */
 
-/* Said to the journal when it is another one than before. */
-static enum ctl_way
-decide(const struct hd_controller *c, struct ctl_job *job, enum ctl_way way, const char *why) {
-	if (job->why != why && way == CTL_WAY_SHARDS && why != ctl_why_no_switch)
+/* Writes the decision to the journal when it differs from the last one. */
+static enum ctl_reduce_path
+decide(const struct hd_controller *c,
+       struct ctl_job *job,
+       enum ctl_reduce_path path,
+       const char *why) {
+	if (job->why != why && path == CTL_PATH_SHARDS && why != ctl_why_no_switch)
 		ctl_lease_record(c, job, NULL, "shards", why);
 	job->why = why;
-	return way;
+	return path;
 }
 
 /* --- ends --- */
@@ -33,14 +36,14 @@ void ctl_lease_worker_down(
 			continue;
 		lease->waits &= ~(UINT64_C(1) << i);
 		if (lease->waits)
-			(void)ctl_lease_say(c, lease, sink);
+			(void)ctl_lease_send(c, lease, sink);
 		else
-			ctl_check_by(c, c->now); /* it ends */
+			ctl_check_by(c, c->now); /* the lease ends */
 		return;
 	}
 }
 
-/* NONE, or why the lease is not to be any more. */
+/* NONE, or why the lease has to end. */
 static enum hd_reason is_over(const struct hd_controller *c, const struct ctl_lease *lease) {
 	if (!lease->job || lease->waits == 0)
 		return HD_REASON_LEFT;
@@ -80,7 +83,7 @@ hd_ns ctl_lease_check(struct hd_controller *c, struct hd_sink *sink) {
 	return at;
 }
 
-/* --- which way a round goes --- */
+/* --- the path of a round --- */
 
 static bool is_seated(const struct ctl_lease *lease, const struct ctl_job *job, uint16_t worker) {
 	for (uint32_t i = 0; i < lease->seat_count; i++)
@@ -89,7 +92,7 @@ static bool is_seated(const struct ctl_lease *lease, const struct ctl_job *job, 
 	return false;
 }
 
-/* Just these workers, and chunks in which the round may be added. */
+/* Whether the lease has just these workers, and chunks in which the round can be added. */
 static bool
 fits(const struct ctl_lease *lease, const struct ctl_job *job, const struct ctl_reduce *r) {
 	uint32_t count = (uint32_t)__builtin_popcountll(lease->waits);
@@ -104,13 +107,16 @@ fits(const struct ctl_lease *lease, const struct ctl_job *job, const struct ctl_
 }
 
 /* NULL, or why this round never goes through a switch. */
-static const char *is_unfit(const struct hd_controller *c, const struct ctl_reduce *r) {
-	bool aggregator = ctl_reduce_any_aggregator(c);
+static const char *
+is_unfit(const struct hd_controller *c, const struct ctl_job *job, const struct ctl_reduce *r) {
+	bool aggregator = ctl_reduce_any_aggregator(c, job);
 
 	if (!c->switching)
 		return "off";
 	if (r->dtype != HD_DTYPE_FP32)
 		return "type";
+	if (r->op != HD_REDUCE_OP_SUM && r->op != HD_REDUCE_OP_AVERAGE)
+		return "operation";
 	if (r->avoid
 	    || (r->stood_still && (aggregator || r->switch_failures >= CTL_LEASE_STILL_ALONE)))
 		return "avoided";
@@ -121,7 +127,7 @@ static const char *is_unfit(const struct hd_controller *c, const struct ctl_redu
 	return NULL;
 }
 
-static const char *lease_anew(
+static const char *lease_new(
 	struct hd_controller *c,
 	struct ctl_job *job,
 	const struct ctl_reduce *r,
@@ -151,7 +157,7 @@ static const char *lease_anew(
 	lease->asked = lease->used = c->now;
 	job->lease = lease;
 	TAILQ_INSERT_TAIL(&c->leases, lease, entry);
-	if (ctl_lease_say(c, lease, sink) < 0) {
+	if (ctl_lease_send(c, lease, sink) < 0) {
 		ctl_lease_forget(c, lease);
 		return "refused";
 	}
@@ -160,42 +166,42 @@ static const char *lease_anew(
 	return NULL;
 }
 
-/* The one that the job has is of others, or of another size. */
+/* The job's lease is for other workers, or of another size. */
 static const char *
 renew(struct hd_controller *c, struct ctl_job *job, const struct ctl_reduce *r, struct hd_sink *sink
 ) {
 	if (job->lease)
 		ctl_lease_end(c, job->lease, HD_REASON_VOID, sink);
-	return lease_anew(c, job, r, sink);
+	return lease_new(c, job, r, sink);
 }
 
-enum ctl_way ctl_lease_way(
+enum ctl_reduce_path ctl_lease_choose_path(
 	struct hd_controller *c,
 	struct ctl_job *job,
 	const struct ctl_reduce *r,
 	struct hd_sink *sink
 ) {
-	const char *why = is_unfit(c, r);
+	const char *why = is_unfit(c, job, r);
 	struct ctl_lease *lease = job->lease;
 	bool busy;
 
 	if (why)
-		return decide(c, job, CTL_WAY_SHARDS, why);
+		return decide(c, job, CTL_PATH_SHARDS, why);
 	busy = lease && ctl_lease_is_busy(lease);
 	if (lease && fits(lease, job, r)
 	    && (busy ? !ctl_lease_is_over(c, lease) : ctl_lease_is_fair(c, lease))) {
 		if (lease->dtype == HD_DTYPE_FIXED32
 		    && ctl_lease_exponent(r) > HD_FIXED_EXPONENT_MAX)
-			return decide(c, job, CTL_WAY_SHARDS, "values");
+			return decide(c, job, CTL_PATH_SHARDS, "values");
 		if (lease->held)
-			return decide(c, job, CTL_WAY_SLOTS, NULL);
+			return decide(c, job, CTL_PATH_SLOTS, NULL);
 		ctl_check_by(c, hd_ns_add(lease->asked, CTL_LEASE_WAIT_NS));
-		return CTL_WAY_WAIT;
+		return CTL_PATH_WAIT;
 	}
-	if (busy) { /* it has to be another one: once those before are through */
+	if (busy) { /* the round needs a new one: once the rounds before it are done */
 		ctl_check_by(c, c->now + CTL_LEASE_BUSY_NS);
-		return CTL_WAY_WAIT;
+		return CTL_PATH_WAIT;
 	}
 	why = renew(c, job, r, sink);
-	return why ? decide(c, job, CTL_WAY_SHARDS, why) : CTL_WAY_WAIT;
+	return why ? decide(c, job, CTL_PATH_SHARDS, why) : CTL_PATH_WAIT;
 }

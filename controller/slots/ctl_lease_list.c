@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Leases of slots: what is leased to whom, and how a lease ends. */
+/* The list of leases, and how a lease ends. */
 #include "ctl_base.h"
 #include "ctl_slots.h"
 
@@ -86,7 +86,7 @@ void ctl_lease_end(
 		(void)ctl_send(c, lease->node, &message, sink);
 	ctl_lease_record(c, lease->job, lease, "ended", hd_reason_name(reason));
 	ctl_lease_forget(c, lease);
-	/* Somebody may wait for its slots. */
+	/* Another job may wait for its slots. */
 	ctl_check_by(c, c->now);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which switch a round may go through, and how many of its slots. */
+/* Chooses a switch for a round, and the number of its slots. */
 #include "ctl_base.h"
 #include "ctl_reduces.h"
 #include "ctl_slots.h"
@@ -11,12 +11,12 @@
 
 const char ctl_why_slots[] = "slots", ctl_why_no_switch[] = "no-switch";
 
-/* The workers of a round: what all of them can do. */
+/* The workers of a round, and what all of them support. */
 struct crew {
 	uint32_t count;
 	const struct ctl_node *node[HD_SWITCH_MEMBERS_MAX];
 	uint16_t count_max, dtypes;
-	hd_ns rtt; /* the longest of their shortest */
+	hd_ns rtt; /* the longest of the workers' shortest round-trip times */
 };
 
 /* NULL, or why they cannot use slots. */
@@ -43,12 +43,12 @@ int ctl_lease_exponent(const struct ctl_reduce *r) {
 	double peaks = 0;
 
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++)
-		if (r->part[i] == CTL_PART_ASKED || r->part[i] == CTL_PART_TOLD)
+		if (r->part[i] == CTL_PART_ASKED || r->part[i] == CTL_PART_STARTED)
 			peaks += fabs((double)r->peak[i]);
-	return hd_fixed_exponent(peaks, r->count[CTL_PART_ASKED] + r->count[CTL_PART_TOLD]);
+	return hd_fixed_exponent(peaks, r->count[CTL_PART_ASKED] + r->count[CTL_PART_STARTED]);
 }
 
-/* Floats where their order does not matter, as they lose nothing; sums of fixed point have the same bits always.
+/* Floats when their order does not matter: they lose no precision. Sums of fixed point always have the same bits.
  * HD_DTYPE_COUNT: neither. */
 static uint8_t dtype_for(const struct ctl_reduce *r, uint16_t dtypes) {
 	if (r->order == HD_GROUP_ARRIVAL && (dtypes >> HD_DTYPE_FP32 & 1) != 0)
@@ -56,25 +56,25 @@ static uint8_t dtype_for(const struct ctl_reduce *r, uint16_t dtypes) {
 	return (dtypes >> HD_DTYPE_FIXED32 & 1) != 0 ? HD_DTYPE_FIXED32 : HD_DTYPE_COUNT;
 }
 
-/* --- ways --- */
+/* --- paths --- */
 
-/* Of one worker to the switch and back. */
-struct way {
+/* From one worker to the switch and back. */
+struct path {
 	uint32_t count;
 	uint32_t links[2 * HD_PLAN_PATH_MAX];
 };
 
-static bool find_way(
+static bool find_path(
 	const struct hd_controller *c,
 	const struct ctl_node *worker,
 	const struct ctl_node *node,
-	struct way *way
+	struct path *path
 ) {
 	int there = hd_topology_path(
 		c->config.topology,
 		worker->host_index,
 		node->host_index,
-		way->links,
+		path->links,
 		HD_PLAN_PATH_MAX
 	);
 	int back = there < 0 ? there :
@@ -82,37 +82,38 @@ static bool find_way(
 				       c->config.topology,
 				       node->host_index,
 				       worker->host_index,
-				       way->links + there,
+				       path->links + there,
 				       HD_PLAN_PATH_MAX
 			       );
 
-	way->count = back < 0 ? 0 : (uint32_t)(there + back);
+	path->count = back < 0 ? 0 : (uint32_t)(there + back);
 	return back > 0;
 }
 
-static bool is_apart(const struct way *way, const struct ctl_lease *lease) {
-	for (uint32_t i = 0; i < way->count; i++)
+static bool is_apart(const struct path *path, const struct ctl_lease *lease) {
+	for (uint32_t i = 0; i < path->count; i++)
 		for (uint32_t k = 0; k < lease->link_count; k++)
-			if (way->links[i] == lease->links[k])
+			if (path->links[i] == lease->links[k])
 				return false;
 	return true;
 }
 
-/* False: two of them share a link, or one does not lead there. */
-static bool take_ways(
+/* False: two paths share a link, or there is none to the switch. */
+static bool take_paths(
 	const struct hd_controller *c,
 	const struct crew *crew,
 	const struct ctl_node *node,
 	struct ctl_lease *shape
 ) {
-	struct way way;
+	struct path path;
 
 	shape->link_count = 0;
 	for (uint32_t i = 0; i < crew->count; i++) {
-		if (!find_way(c, crew->node[i], node, &way) || !is_apart(&way, shape))
+		if (!find_path(c, crew->node[i], node, &path) || !is_apart(&path, shape))
 			return false;
-		memcpy(shape->links + shape->link_count, way.links, way.count * sizeof *way.links);
-		shape->link_count += way.count;
+		memcpy(shape->links + shape->link_count, path.links, path.count * sizeof *path.links
+		);
+		shape->link_count += path.count;
 	}
 	return true;
 }
@@ -132,18 +133,19 @@ uint32_t ctl_lease_want(hd_ns longest, double rate, uint16_t count) {
 	double chunks = rate * (double)rtt * 1e-9 / ((double)count * sizeof(float));
 	uint32_t slots = CTL_LEASE_SLOTS_LEAST;
 
-	/* A process is not always there at once: fewer would leave a slow link idle meanwhile. */
+	/* A process may respond late: with fewer slots a slow link would be idle meanwhile. */
 	while (slots < CTL_LEASE_SLOTS_FLOOR
 	       && (size_t)2 * slots * (count * sizeof(float) + HD_CHUNK_OVERHEAD_BYTES)
 		       <= CTL_LEASE_WINDOW_BYTES)
 		slots *= 2;
-	/* Powers of two: two jobs on links of the same kind have as many, and pieces fit where others were. */
+	/* Powers of two: jobs on links of one kind get equal numbers, and a new lease fits into the place of an old
+	 * one. */
 	while (slots < CTL_LEASE_SLOTS_MOST && slots < chunks * 1.25)
 		slots *= 2;
 	return slots;
 }
 
-/* Its rounds go over aggregators meanwhile, or wait; so do its pushes. */
+/* Its rounds use aggregators meanwhile, or wait; so do its pushes. */
 static bool is_short(const struct hd_controller *c, const struct ctl_job *job) {
 	return c->now < job->slots_short_until
 		|| (!job->lease && job->why == ctl_why_slots && job->reduce_count > 0);
@@ -156,7 +158,7 @@ takes_part(const struct hd_controller *c, const struct ctl_node *node, const str
 	return ctl_slots_leased(c, node, job) > 0 || is_short(c, job);
 }
 
-/* Slots for each of the jobs that have a lease there, or would have one but for its slots; this one is one of them. */
+/* Slots for each job that has a lease there, or lacks only slots for one; this job is one of them. */
 uint32_t ctl_lease_share(
 	const struct hd_controller *c,
 	const struct ctl_node *node,
@@ -173,7 +175,7 @@ uint32_t ctl_lease_share(
 	return below(node->slots / jobs);
 }
 
-/* The lease of another job that was used least recently, of those that are not in use. */
+/* The least recently used lease of another job, of those that are not in use. */
 static struct ctl_lease *idlest(const struct hd_controller *c, const struct ctl_node *node) {
 	struct ctl_lease *lease, *found = NULL;
 
@@ -184,7 +186,7 @@ static struct ctl_lease *idlest(const struct hd_controller *c, const struct ctl_
 	return found;
 }
 
-/* So many of `want` slots as there are, or can be taken back; 0: less than the least. */
+/* Up to `want` slots, of those that are free or can be taken back; 0: fewer than the minimum. */
 uint32_t ctl_lease_take(
 	struct hd_controller *c,
 	const struct ctl_node *node,
@@ -194,7 +196,7 @@ uint32_t ctl_lease_take(
 	uint32_t leased = ctl_lease_slots(c, node);
 	struct ctl_lease *idle;
 
-	/* Where there are more jobs than such pieces, they take turns. */
+	/* When there are more jobs than such shares, they take turns. */
 	want = want > CTL_LEASE_SLOTS_LEAST ? want : CTL_LEASE_SLOTS_LEAST;
 	while (node->slots < leased + want && (idle = idlest(c, node))) {
 		c->counters.leases_taken++;
@@ -217,8 +219,8 @@ uint32_t ctl_lease_free(const struct hd_controller *c, const struct ctl_node *no
 	return left < most ? left : most;
 }
 
-/* Estimates and round trips are others than when it was leased: more slots at once, fewer when a quarter would do, so
- * that what is in between changes nothing. */
+/* Estimates and round-trip times differ from those when it was leased: more slots at once, fewer only when a quarter
+ * would do, so that small changes have no effect. */
 static void review(const struct hd_controller *c, struct ctl_lease *lease) {
 	uint32_t want;
 	hd_ns rtt = 0;
@@ -259,9 +261,9 @@ bool ctl_lease_is_over(const struct hd_controller *c, const struct ctl_lease *le
 	return false;
 }
 
-/* --- which switch --- */
+/* --- the choice of a switch --- */
 
-/* NULL, or why not this one; but for its slots, which may have to be taken back first. */
+/* NULL, or why not this one; its slots are not checked, as they may have to be taken back first. */
 static const char *try_switch(
 	const struct hd_controller *c,
 	const struct ctl_reduce *r,
@@ -281,7 +283,7 @@ static const char *try_switch(
 	shape->count = crew->count_max < node->count_max ? crew->count_max : node->count_max;
 	if (shape->count < node->count_min)
 		return "count";
-	if (!take_ways(c, crew, node, shape))
+	if (!take_paths(c, crew, node, shape))
 		return "path";
 	shape->rate = ctl_lease_rate(c, shape);
 	if ((double)r->bytes / shape->rate > CTL_LEASE_LATER * shape->seconds)

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What links carry of rounds through a switch, as the rounds themselves show it: nobody measures these links while one
- * is under way, and parts of what is only believed mean nothing.
+ * Rates of links, measured by the rounds that go through a switch. While such a round is in progress the links get no
+ * probes, and a share of a mere estimate means nothing.
  *
- *   |=== a round of A ===|            its bytes, and what of B's passed the same link meanwhile, were carried by it
+ *   |=== a round of A ===|            the link carried its bytes, and those of B in the same time
  *       |=== of B ===|
  *
- *   rounds got what they were told     their pacing held them back: a link that was as full as it is believed to be may
- *                                      carry more, so that is tried. It is right if more passes
- *   they got less, or were told nothing  a link that carried less than is believed is taken to carry no more than that.
- *                                      It is right if as much passes: else something else holds them back
+ *   rounds got the rate they were given   their pacing limited them: a link whose throughput was near its estimate may
+ *                                         carry more, so a higher rate is tried. It is right if the throughput rises
+ *   they got less, or were given none     a link whose throughput was below its estimate gets it as new estimate.
+ *                                         It is right if the throughput stays: else the limit is elsewhere
  *
- * Tries go in steps that double, and after one that was wrong not again for a while, which doubles.
- * A round goes as fast as the slowest of its links, and which one that is it does not show: all are taken to be as
- * slow. A job with other links finds out when it gets what it is told. What a monitor, a transfer or a probe has shown
- * since counts more.
+ * The steps of tries double; after a failed one the time to the next try doubles. A round is as fast as the slowest of
+ * its links, but does not show which link that is: all are taken to be as slow. A job with other links corrects this
+ * when it gets its given rate. A later result of a monitor, a transfer or a probe replaces the rate.
  */
 #include "ctl_estimate.h"
 #include "ctl_slots.h"
 
 #include <math.h>
 
-/* Of some rounds, or of one. */
+/* Means of some rounds, or values of one. */
 struct ctl_link_means {
-	double seen; /* what passed the link of all, as an estimate */
-	double part; /* of what it was told; 0: it was told nothing */
-	double most; /* that passed in one of them */
+	double seen; /* throughput of the link with all rounds, as an estimate */
+	double part; /* share of the rate that the round was given; 0: it was given none */
+	double most; /* the highest throughput in one of them */
 };
 
 static struct ctl_link_slots *slots_of(const struct hd_controller *c, uint32_t link) {
@@ -42,7 +41,7 @@ static double carries(const struct hd_controller *c, uint32_t link) {
 	return slots->rate;
 }
 
-/* What a byte of the lease's values is of an estimate: its chunks may have more header than the usual ones. */
+/* Bytes of an estimate for each byte of the lease's values: its chunks may have more header than the usual ones. */
 static double cost_of(const struct ctl_lease *lease) {
 	const double bytes = (double)lease->count * sizeof(float);
 
@@ -52,13 +51,13 @@ static double cost_of(const struct ctl_lease *lease) {
 double ctl_lease_rate(const struct hd_controller *c, const struct ctl_lease *lease) {
 	double rate = INFINITY;
 
-	/* Links of the view are counted from 1; 0 is what is inside a host. */
+	/* Links of the view are counted from 1; 0 is the traffic within a host. */
 	for (uint32_t i = 0; i < lease->link_count; i++)
 		rate = fmin(rate, carries(c, lease->links[i] + 1));
 	return rate / cost_of(lease);
 }
 
-/* --- what passed in some time --- */
+/* --- bytes that passed in an interval --- */
 
 static double overlap(hd_ns start, hd_ns end, hd_ns from, hd_ns to) {
 	start = hd_ns_max(start, from);
@@ -72,8 +71,8 @@ static const struct ctl_passage *newest(const struct ctl_job *job) {
 	return &job->passages[(job->passage_count - 1) % CTL_PASSAGES_KEPT];
 }
 
-/* Bytes of a job's rounds in [from, to): of those that are over, and of others than `but` that are under way as its
- * last one went. < 0: it has rounds under way, and nobody knows how they go. */
+/* Bytes of a job's rounds in [from, to): of ended ones, and of those in progress except `but`, at the rate of the last
+ * one. < 0: it has rounds in progress, and their rate is unknown. */
 static double
 passed(const struct ctl_job *job, const struct ctl_reduce *but, hd_ns from, hd_ns to) {
 	const struct ctl_passage *last = newest(job);
@@ -105,7 +104,7 @@ static bool has_link(const struct ctl_lease *lease, uint32_t link) {
 	return false;
 }
 
-/* Bytes of all rounds but this one on a link in its time, as bytes of an estimate. < 0: not known. */
+/* Bytes of all rounds but this one on a link in its time, as bytes of an estimate. < 0: unknown. */
 static double
 beside(const struct hd_controller *c, const struct ctl_reduce *r, uint32_t link, hd_ns from) {
 	const struct ctl_lease *lease;
@@ -124,7 +123,7 @@ beside(const struct hd_controller *c, const struct ctl_reduce *r, uint32_t link,
 	return sum;
 }
 
-/* Whether of the job's rounds one that began before `at` was there in [from, now). */
+/* Whether a round of the job that began before `at` was in progress in [from, now). */
 static bool is_older(const struct ctl_job *job, hd_ns at, hd_ns from) {
 	const struct ctl_reduce *r;
 
@@ -137,9 +136,13 @@ static bool is_older(const struct ctl_job *job, hd_ns at, hd_ns from) {
 	return false;
 }
 
-/* Whether this round, and all that went beside it, were told by what is known of the link since `at`. */
-static bool
-is_told(const struct hd_controller *c, const struct ctl_reduce *r, uint32_t link, hd_ns at) {
+/* Whether this round, and all beside it, began with the rate that the link has had since `at`. */
+static bool began_with_rate(
+	const struct hd_controller *c,
+	const struct ctl_reduce *r,
+	uint32_t link,
+	hd_ns at
+) {
 	const struct ctl_lease *lease;
 
 	if (r->begun_at < at)
@@ -151,7 +154,7 @@ is_told(const struct hd_controller *c, const struct ctl_reduce *r, uint32_t link
 	return true;
 }
 
-/* --- what it shows --- */
+/* --- evaluation --- */
 
 static void start_over(struct ctl_link_slots *link) {
 	link->rounds = 0;
@@ -165,7 +168,7 @@ static void set(const struct hd_controller *c, struct ctl_link_slots *link, doub
 	start_over(link);
 }
 
-/* Takes it to carry so many times what is known, until is_right() knows better. */
+/* Multiplies the rate by `times`, until is_right() confirms or reverts it. */
 static void
 try_times(const struct hd_controller *c, struct ctl_link_slots *link, double times, double passed) {
 	const double before = link->rate;
@@ -177,9 +180,9 @@ try_times(const struct hd_controller *c, struct ctl_link_slots *link, double tim
 	link->passed = passed;
 }
 
-/* A try with more is right when more passes, one with less when as much does: else it is not the link that holds them
- * back, but workers that are slow (what passed while they were not is what counts). After a wrong one it is what it was
- * before, for longer each time. */
+/* A higher rate is right when the throughput rises, a lower one when it stays the same: otherwise slow workers are the
+ * limit, not the link (then the throughput without them counts). A failed try restores the rate, for longer each
+ * time. */
 static bool
 is_right(const struct hd_controller *c, struct ctl_link_slots *link, struct ctl_link_means means) {
 	const bool more = link->rate > link->before;
@@ -201,7 +204,7 @@ is_right(const struct hd_controller *c, struct ctl_link_slots *link, struct ctl_
 	return false;
 }
 
-/* Some rounds have gone as they were told: so much passed, and such a part of what they were told they got. */
+/* Evaluates some rounds with one rate: their throughput, and the share of their given rates that they got. */
 static void
 judge(const struct hd_controller *c, struct ctl_link_slots *link, struct ctl_link_means means) {
 	const double step = fmin(ldexp(CTL_LEASE_RAISE, (int)link->raised), CTL_LEASE_RAISE_MOST);
@@ -217,8 +220,8 @@ judge(const struct hd_controller *c, struct ctl_link_slots *link, struct ctl_lin
 		try_times(c, link, 1 + step, means.seen);
 }
 
-/* What a round showed. The first time says whether what is believed is far off, and one that got more than is known
- * that it may; the next ones correct that. */
+/* Adds a round. The first one shows whether the estimate is far off, and one above the estimate that the link carries
+ * more; later rounds correct that. */
 static void
 learn(const struct hd_controller *c,
       const struct ctl_reduce *r,
@@ -227,7 +230,7 @@ learn(const struct hd_controller *c,
 	struct ctl_link_slots *link = slots_of(c, number);
 	const double known = carries(c, number);
 
-	if (!link || !is_told(c, r, number, link->at))
+	if (!link || !began_with_rate(c, r, number, link->at))
 		return;
 	if (link->rate <= 0 || known != link->rate) {
 		link->loose = one.seen < CTL_LEASE_SHORT * known;
@@ -274,12 +277,12 @@ void ctl_lease_passed(
 	double rate, part;
 
 	r->took = hd_ns_max(r->took, took);
-	if (r->count[CTL_PART_TOLD] != 1 || r->took == 0 || r->took > c->now - r->begun_at)
-		return; /* others have yet to say; or it says nothing */
+	if (r->count[CTL_PART_STARTED] != 1 || r->took == 0 || r->took > c->now - r->begun_at)
+		return; /* other members have yet to report; or the round measures nothing */
 	from = c->now - r->took;
 	if (r->took >= hd_ns_max(CTL_LEASE_LEARN_NS, CTL_LEASE_LEARN_RTTS * rtt)) {
 		rate = (double)r->bytes * 1e9 / (double)r->took;
-		part = r->told > 0 ? rate / r->told : 0;
+		part = r->sent_rate > 0 ? rate / r->sent_rate : 0;
 		for (uint32_t i = 0; i < lease->link_count; i++) {
 			const double others = beside(c, r, lease->links[i], from);
 			const double seen = rate * cost_of(lease) + others * 1e9 / (double)r->took;

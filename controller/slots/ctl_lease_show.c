@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operator sees of switches and of leases: one row for each job that makes all-reduces, with or without, and
- * one for each group of pushes that has slots. */
+/* The shell's tables of switches and of leases: one row for each job that makes all-reduces, with or without a lease,
+ * and one for each group of pushes that has slots. */
 #include "ctl_row.h"
 #include "ctl_slots.h"
 
@@ -8,17 +8,17 @@
 
 /* clang-format off */
 #define SWITCHES(F, row) \
-	F(row, name, TEXT, "what it calls itself") \
-	F##_AS(row, at, "switch", TEXT, "its own name in the topology") \
-	F(row, address, ADDRESS, "service address: chunks go to it") \
+	F(row, name, TEXT, "name of the switch's agent") \
+	F##_AS(row, at, "switch", TEXT, "name of the switch in the topology") \
+	F(row, address, ADDRESS, "service address: the destination of chunks") \
 	F(row, state, TEXT, "ready, resting (it refused a lease), draining, off (set switch off)") \
-	F(row, slots, COUNT, "that this controller can lease in all") \
-	F(row, leased, COUNT, "of these") \
-	F(row, leases, COUNT, "that they belong to") \
-	F(row, count_min, COUNT, "values of a chunk, at least") \
-	F(row, count_max, COUNT, "and at most") \
-	F(row, types, TEXT, "of values: fixed32, fp32") \
-	F(row, up_s, REAL, "since it registered")
+	F(row, slots, COUNT, "slots that this controller can lease") \
+	F(row, leased, COUNT, "slots that are leased") \
+	F(row, leases, COUNT, "leases that these slots belong to") \
+	F(row, count_min, COUNT, "least number of values in a chunk") \
+	F(row, count_max, COUNT, "greatest number of values in a chunk") \
+	F(row, types, TEXT, "types of values: fixed32, fp32") \
+	F(row, up_s, REAL, "seconds since it registered")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -26,32 +26,31 @@ HD_ROW_SHAPE(
 	switches_row,
 	SWITCHES,
 	"switches",
-	"switches on the path that have registered"
+	"registered switches on the path"
 );
 
 /* clang-format off */
 #define LEASES(F, row) \
-	F(row, tenant, TEXT, "of the job") \
-	F(row, job, TEXT, "its name") \
-	F##_AS(row, at, "switch", TEXT, "the switch's name in the topology; empty: no lease") \
-	F(row, state, TEXT, "none, asked (the switch has not answered), busy (rounds are under way), idle") \
-	F(row, why, TEXT, "its newest round did not go through a switch, for this reason; empty: it did") \
-	F(row, type, TEXT, "of the chunks' values: fp32 or fixed32") \
-	F(row, count, COUNT, "values of a chunk") \
-	F(row, slots, COUNT, "chunks under way at most") \
-	F(row, wanted, COUNT, "slots that the rate and the round trip ask for") \
-	F(row, members, COUNT, "workers that it was leased for") \
-	F(row, waits, COUNT, "of these, those that are still waited for") \
-	F(row, rounds, COUNT, "that began through it") \
-	F(row, rate_mbps, REAL_OR_NULL, "of values, over the slowest link; null: no lease") \
-	F(row, age_s, REAL_OR_NULL, "since it was asked for") \
-	F(row, idle_s, REAL_OR_NULL, "since it was used last") \
+	F(row, tenant, TEXT, "tenant of the job") \
+	F(row, job, TEXT, "name of the job") \
+	F##_AS(row, at, "switch", TEXT, "name of the switch in the topology; empty: no lease") \
+	F(row, state, TEXT, "none, asked (the switch has not answered), busy (rounds in progress), idle") \
+	F(row, why, TEXT, "why its newest round did not go through a switch; empty: it did") \
+	F(row, type, TEXT, "type of the values: fp32 or fixed32") \
+	F(row, count, COUNT, "values in a chunk") \
+	F(row, slots, COUNT, "slots of the lease: the maximum of chunks in flight") \
+	F(row, wanted, COUNT, "slots that rate and round-trip time require") \
+	F(row, members, COUNT, "workers that the lease was made for") \
+	F(row, waits, COUNT, "members that a sum still waits for") \
+	F(row, rounds, COUNT, "rounds started through the lease") \
+	F(row, rate_mbps, REAL_OR_NULL, "rate of values over the slowest link, in Mbit/s; null: no lease") \
+	F(row, age_s, REAL_OR_NULL, "seconds since the lease was requested; null: no lease") \
+	F(row, idle_s, REAL_OR_NULL, "seconds since the last use of the lease; null: no lease") \
 	F(row, group, COUNT, \
-		"the number of the group of pushes that has it, for itself alone; 0: it is of the " \
-		"job's all-reduces") \
+		"number of the group of pushes that has the lease; 0: the job's all-reduces have it") \
 	F(row, until_s, REAL_OR_NULL, \
-		"when a group's sum is planned to be whole, or an idle lease is given back; null: " \
-		"no lease, or rounds are under way")
+		"seconds until the planned end of a group's sum, or until an idle lease is " \
+		"released; null: no lease, or rounds in progress")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -59,7 +58,7 @@ HD_ROW_SHAPE(
 	leases_row,
 	LEASES,
 	"leases",
-	"jobs that make all-reduces: the slots that they have leased, or why none; and groups of pushes that have leased slots"
+	"leases of switch slots by all-reduces (or the reason why there is none) and by groups of pushes"
 );
 
 static const char *dtype_name(uint8_t dtype) {
@@ -145,7 +144,7 @@ static struct leases_row none_row(const char *why) {
 	};
 }
 
-/* From now; a time that has passed is now. */
+/* From now; a time in the past counts as now. */
 static double seconds_to(const struct hd_controller *c, hd_ns at) {
 	return at > c->now ? ctl_ms_from(c->now, at) / 1e3 : 0;
 }

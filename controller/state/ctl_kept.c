@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What outlives the controller: what operators set, and which host's server has which job. Text out when something
- * of it changed, text in before the first event; where it lies meanwhile is the program's business.
+ * State that outlives the controller: settings of operators, and which host's server has which job. The core writes it
+ * as a text after each change, and reads a text before the first event; the program stores it.
  *
  *   {"version": 1, "paused": true, "log-level": "debug", "settings": {"theta": 0.5}, "drained": ["h3"],
  *    "jobs": [{"tenant": "default", "job": "mnist", "server": "ps", "serving-epoch": 1, "serving": 7, "paused": true,
  *              "tau": 4, "weight": 2, "div-max": 0.5, "allreduce": 120, "elastic": {...}, "left": true}],
  *    "ended": [{"tenant": "default", "job": "cifar", "server": "ps", "serving-epoch": 1, "serving": 3}]}
  *
- * "left": everybody has left the job. "ended": jobs that are forgotten, but for the host that may have a checkpoint.
- * Each field but version may be missing: nobody has set it. A div-max of 0 is off: however far, whatever the job says.
+ * "left": all workers have left the job. "ended": ended jobs, with the host that may have a checkpoint. Each field but
+ * version may be missing when it is not set. A div-max of 0 is off: no limit, whatever the job's own is.
  */
 #include "ctl_base.h"
 #include "ctl_commands.h"
@@ -28,10 +28,10 @@
 #include <string.h>
 
 #define VERSION 1
-#define SERVING_BITS 48 /* of a generation count within an epoch */
+#define SERVING_BITS 48 /* of the counter within an epoch */
 #define SERVING_MOST ((UINT64_C(1) << SERVING_BITS) - 1)
 
-/* --- out --- */
+/* --- writing --- */
 
 static void put_true(json_t *object, const char *key, bool value) {
 	if (value)
@@ -77,7 +77,7 @@ static json_t *drained_out(const struct hd_controller *c) {
 	return array;
 }
 
-/* By which word the host is the server: an older one is known as that. */
+/* The generation of the host's assignment: a server with an older one is recognised by it. */
 static void put_serving(json_t *object, uint64_t generation) {
 	if (!generation)
 		return;
@@ -85,7 +85,7 @@ static void put_serving(json_t *object, uint64_t generation) {
 	put_number(object, "serving", (double)(generation & SERVING_MOST));
 }
 
-/* One that is known from STATE only has no name, and comes back the same way. */
+/* A job that is known from STATE only has no name; the next STATE restores it. */
 static bool is_kept(const struct ctl_job *job) {
 	return job->name[0]
 		&& (job->server_host[0] || job->paused || job->tau_set || job->weight_set > 0
@@ -173,13 +173,13 @@ void ctl_keep(struct hd_controller *c) {
 		ops->keep(c->config.owner, text);
 }
 
-/* --- in: all of it is checked before anything of it is done --- */
+/* --- reading: the whole text is checked before any of it is applied --- */
 
 struct restore {
 	struct hd_controller *c;
 	struct hd_json_reader reader;
 	json_t *root;
-	bool apply; /* the second time */
+	bool apply; /* in the second pass */
 };
 
 static int take_flag(const struct hd_json_object *in, const char *key, bool *value) {
@@ -193,7 +193,7 @@ static int take_flag(const struct hd_json_object *in, const char *key, bool *val
 	return hd_json_fail(in->reader, field, "must be true or false");
 }
 
-/* A name as it could have come by message. */
+/* A name as a message could have it. */
 static int
 take_name(const struct hd_json_object *in, const char *key, bool required, const char **value) {
 	char field[2 * HD_NAME_BYTES_MAX];
@@ -279,7 +279,7 @@ struct kept_job {
 	const char *tenant, *name, *server;
 	bool paused, left;
 	double tau, weight, div_max, allreduce, serving_epoch, serving;
-	struct ctl_elastic *elastic; /* the job's, once it is applied */
+	struct ctl_elastic *elastic; /* the job's, in the second pass */
 };
 
 static uint64_t kept_generation(const struct kept_job *kept) {

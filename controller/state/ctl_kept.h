@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to controller/: what outlives this controller. */
+/* Private to controller/: state that outlives this controller. */
 #ifndef CTL_KEPT_H
 #define CTL_KEPT_H
 

@@ -67,10 +67,10 @@ static int write_next(struct where *where, unsigned long epoch) {
 	char text[16];
 	int code;
 
-	/* Of one width, so that overwriting it in place leaves nothing of the old one. */
+	/* Of fixed width, so that overwriting it in place leaves nothing of the old one. */
 	(void)snprintf(text, sizeof text, "%05lu\n", epoch);
 	code = hd_state_file_replace(where->directory, FILE_NAME, text);
-	/* Needs no room on most file systems: the file has its block. */
+	/* Needs no free space on most file systems: the file has its block. */
 	if ((code == -ENOSPC || code == -EDQUOT) && epoch > 1)
 		code = hd_state_file_overwrite(where->directory, FILE_NAME, text);
 	return code == 0 ? 0 : refuse(where, code, "%s: %s", where->file, strerror(-code));

@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Takes the next epoch: it is on the disk, synced, before it is handed out, so no two lives have the same one, also
- * when the power fails in between. On a full disk the old file is overwritten in place. 0; -EBADMSG (not an epoch),
- * -ERANGE (they are used up), -ENAMETOOLONG, or -errno; error says which file and what. */
+/* Takes the next epoch: it is on the disk, synced, before it is handed out, so no two processes have the same one, even
+ * after a power failure. On a full disk the old file is overwritten in place. 0; -EBADMSG (not an epoch), -ERANGE (they
+ * are used up), -ENAMETOOLONG, or -errno; error names the file and the problem. */
 int hd_epoch_file_next(const char *directory, uint16_t *epoch, char *error, size_t error_bytes);
 
 #endif

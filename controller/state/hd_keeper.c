@@ -14,7 +14,7 @@
 struct hd_keeper {
 	struct hd_keeper_config config;
 	pthread_t thread;
-	pthread_mutex_t lock; // guards what follows
+	pthread_mutex_t lock; // guards the following
 	pthread_cond_t changed; // to the writer: a text, or the end
 	char *text; // the newest, not written yet; NULL: none
 	bool closing;
@@ -23,7 +23,7 @@ struct hd_keeper {
 	unsigned retry_s;
 };
 
-/* Said when it begins and when it ends, not each time. */
+/* Reports the first failure and the end of failures, not each one. */
 static void tell(struct hd_keeper *k, int code) {
 	char text[512];
 
@@ -38,10 +38,11 @@ static void tell(struct hd_keeper *k, int code) {
 		k->config.name,
 		k->bad ? strerror(-code) : "is written again"
 	);
-	k->config.say(k->config.owner, !k->bad, text);
+	k->config.report(k->config.owner, !k->bad, text);
 }
 
-/* With the lock; releases it meanwhile. A text that could not be written stays, unless a newer one has come. */
+/* Called with the lock, which it releases meanwhile. A text that could not be written stays, unless a newer one
+ * came. */
 static void write_newest(struct hd_keeper *k) {
 	char *text = k->text;
 	int code;
@@ -61,7 +62,7 @@ static void write_newest(struct hd_keeper *k) {
 		k->retry_s = RETRY_MAX_S;
 }
 
-/* With the lock. */
+/* Called with the lock. */
 static void wait_to_retry(struct hd_keeper *k) {
 	struct timespec until;
 

@@ -84,7 +84,7 @@ int hd_state_file_replace(const char *directory, const char *name, const char *t
 		code = -errno;
 	if (code < 0)
 		(void)unlink(temporary);
-	/* A name that is not on the disk may be the old one again after a power cut. */
+	/* Without this the name may refer to the old file again after a power failure. */
 	return code == 0 ? sync_directory(directory) : code;
 }
 

@@ -91,7 +91,7 @@ int heddle_next_epoch(struct hd_log *log, const char *state_dir, uint16_t *epoch
 
 	*epoch = 1;
 	if (!state_dir) {
-		hd_log_say(
+		hd_log_write(
 			log,
 			HD_LOG_WARNING,
 			"state-dir",
@@ -125,7 +125,7 @@ int heddle_refuse_kept(struct hd_log *log, const char *state_dir, int status, co
 	return hd_log_fail(
 		log,
 		status == -ENOMEM ? EX_OSERR : EX_DATAERR,
-		"--state-dir: %s/%s: %s; mend it, or remove it to begin without what operators set",
+		"--state-dir: %s/%s: %s; repair the file, or remove it to start without the operators' settings",
 		state_dir,
 		HEDDLE_KEPT_NAME,
 		error

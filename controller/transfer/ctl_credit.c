@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small transfers do not ask: below about one bandwidth-delay product the question costs more than the
- * answer. Whoever has just pushed something small is granted its next push in advance.
+ * Credits for small transfers: below about one bandwidth-delay product a request takes longer than the transfer. A
+ * worker that has just pushed a small update is granted its next push in advance.
  *
  *   REGISTERED, its model is small --> CREDIT(a pull, no round) to the worker
- *   its first pull --> CREDIT(round 1): which the server refuses if it has seen that round
+ *   its first pull --> CREDIT(round 1): the server refuses it if it has seen that round
  *   REPORT(round r, applied) --> CREDIT(round r + 1) to the server, then to the worker
  *        spent:     REPORT with the base; the next credit
  *        unspent:   REPORT(expired) from the server, or VOID from here: the position is free again
  *
- * An unspent credit is an open push: v_init counts its position as taken. What it does to the plans of others
- * is bounded: tau_max leaves room for a credit of every worker, and an update that would be dropped for its
- * bound takes the job's credits back first. Its base is not known yet, so a job whose weights depend on
- * delays gets none. Nothing is reserved for it, nor weighed between tenants: it is small.
+ * An unspent credit is an open push: v_init counts its position as taken. Its effect on other plans is bounded: tau_max
+ * has room for a credit of every worker, and before an update would be dropped for its bound, the job's credits are
+ * taken back. The base of a credit is unknown, so a job whose weights depend on delays gets none. A credit has no
+ * reservation and does not count for fairness: it is small.
  */
 #include "ctl_base.h"
 #include "ctl_estimate.h"
@@ -24,9 +24,9 @@
 
 #define CREDIT_NS ((hd_ns)HD_CREDIT_US * HD_US)
 
-/* --- who gets one --- */
+/* --- which worker gets one --- */
 
-/* What the way between worker and server carries in the time that asking takes. */
+/* Bytes that the path between worker and server carries in the time that a request takes. */
 static double
 asking_bytes(const struct hd_controller *c, const struct ctl_node *worker, bool push) {
 	int from = worker->host_index, to = worker->job->server->host_index;
@@ -47,7 +47,7 @@ limit_bytes(const struct hd_controller *c, const struct ctl_node *worker, bool p
 	return (uint64_t)fmin((double)c->credit_bytes, asking_bytes(c, worker, push));
 }
 
-/* By what the operator and the job say. */
+/* Whether the operator's settings and the job's description permit credits. */
 static bool is_allowed(const struct hd_controller *c, const struct ctl_node *worker) {
 	const struct ctl_job *job = worker->job;
 
@@ -55,12 +55,12 @@ static bool is_allowed(const struct hd_controller *c, const struct ctl_node *wor
 		return false;
 	if (c->paused || job->paused || worker->draining || job->server->draining)
 		return false;
-	/* A step's members are chosen among those that ask. */
+	/* A step takes its members from the workers that ask. */
 	return job->staleness_rule == HD_STALENESS_CONSTANT && job->sync == HD_SYNC_NONE
 		&& ctl_job_tau(job) >= CTL_CREDIT_TAU * job->worker_count;
 }
 
-/* The next push is expected before the credit ends. */
+/* The next push is expected before the credit expires. */
 static bool is_quick(const struct hd_controller *c, const struct ctl_node *worker) {
 	return worker->push_ended == 0 || c->now - worker->push_ended < CREDIT_NS / 2;
 }
@@ -101,8 +101,8 @@ static struct hd_message message_of(
 	return message;
 }
 
-/* A message that does not fit dooms its node, and with it this credit. NULL: of a pull alone. */
-static void say_credit(
+/* If a message does not fit the queue, the node's session is closed, and with it this credit. NULL: for a pull only. */
+static void send_credit(
 	struct hd_controller *c,
 	struct ctl_node *worker,
 	const struct ctl_transfer *t,
@@ -113,7 +113,7 @@ static void say_credit(
 	if (t && ctl_send(c, worker->job->server, &message, sink))
 		return;
 	ctl_send(c, worker, &message, sink);
-	/* Of the one before, the report may still be on its way. */
+	/* The report of the pull before may still be in flight. */
 	if (worker->pull_credits < 2)
 		worker->pull_credits++;
 }
@@ -145,7 +145,7 @@ give(struct hd_controller *c, struct ctl_node *worker, uint64_t bytes, struct hd
 			.bytes = bytes,
 		}
 	);
-	say_credit(c, worker, t, sink);
+	send_credit(c, worker, t, sink);
 }
 
 void ctl_credit_next(
@@ -171,7 +171,7 @@ void ctl_credit_next(
 
 void ctl_credit_joins(struct hd_controller *c, struct ctl_node *worker, struct hd_sink *sink) {
 	if (is_allowed(c, worker) && worker->job->model_bytes <= limit_bytes(c, worker, false))
-		say_credit(c, worker, NULL, sink);
+		send_credit(c, worker, NULL, sink);
 }
 
 void ctl_credit_begins(struct hd_controller *c, struct ctl_node *worker, struct hd_sink *sink) {
@@ -179,7 +179,7 @@ void ctl_credit_begins(struct hd_controller *c, struct ctl_node *worker, struct 
 		ctl_credit_next(c, worker, worker->job->model_bytes, sink);
 }
 
-/* --- what becomes of it --- */
+/* --- the end of a credit --- */
 
 bool ctl_credit_reported(
 	struct hd_controller *c,
@@ -234,7 +234,7 @@ void ctl_credit_pulled(
 
 /* --- taking back --- */
 
-/* The job's (NULL: those that would not be given any more). */
+/* The credits of the job (NULL: those that would not be granted any more). */
 static uint32_t
 take_back(struct hd_controller *c, const struct ctl_job *job, struct hd_sink *sink) {
 	struct ctl_transfer *t, *next;
@@ -254,7 +254,7 @@ take_back(struct hd_controller *c, const struct ctl_job *job, struct hd_sink *si
 	return count;
 }
 
-/* A credit that allows nothing replaces the one that a worker has. */
+/* A CREDIT for no transfer replaces the one that a worker has. */
 static void take_back_pulls(struct hd_controller *c, struct hd_sink *sink) {
 	struct ctl_node *worker;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fairness between tenants: what each is owed. */
+/* Fairness between tenants: their deficits. */
 #include "ctl_requests.h"
 #include "hd_plan.h"
 
@@ -54,11 +54,11 @@ static double weight_of(const struct ctl_tenant *tenant) {
 	return tenant->weight > 0 ? tenant->weight : 1;
 }
 
-/* Whether x's deficit after so much still exceeds y's, by weight, and not by rounding only. As in the planner, but
- * nothing is charged between what is compared here: larger transfers that are pending have no part in the rounding. */
+/* Whether x's deficit minus `amount` still exceeds y's, by weight, and by more than rounding. As in the planner, but
+ * nothing is charged between the compared values: larger pending transfers do not add to the rounding. */
 static bool
-owed_more(const struct ctl_tenant *x, const struct ctl_tenant *y, double amount, double most) {
-	const double rounding = (most + amount) * HD_PLAN_OWED_EQUAL;
+deficit_more(const struct ctl_tenant *x, const struct ctl_tenant *y, double amount, double most) {
+	const double rounding = (most + amount) * HD_PLAN_DEFICIT_EQUAL;
 	const double more
 		= (x->deficit - amount) / weight_of(x) - (y->deficit - amount) / weight_of(y);
 
@@ -76,7 +76,7 @@ bool ctl_tenant_may_wait(const struct hd_controller *c, const struct ctl_transfe
 		const struct ctl_tenant *other = c->tenants[i];
 
 		if (other != own && c->scratch.tenant_turns[i]
-		    && owed_more(other, own, amount, most))
+		    && deficit_more(other, own, amount, most))
 			return true;
 	}
 	return false;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One planning pass: everything pending is planned over what the books leave of each link; what
- * starts within the horizon is granted, the rest stays pending, so that a shorter newcomer can still
- * go first.
+ * One planning pass: plans all pending transfers over the rates that the reservations leave on each link. Transfers
+ * that start within the horizon are granted, the rest stays pending, so that a later, shorter one can still go first.
  *
  *   now          now + horizon
- *    |=A==|=B=|....|==C==|==D==|      A, B start within the horizon
- *    |======A==========|=B==|=C=|     A runs long: B is queued behind it, so that the link never
- *                                     idles; C stays pending
+ *     |=A==|=B=|....|==C==|==D==|      A, B start within the horizon
+ *     |======A==========|=B==|=C=|     A runs long: B is queued behind it, so that the link never
+ *                                      idles; C stays pending
  *
- * The horizon is two round trips, which are long where updates stand in the way of words. An update that would take the
- * turn of another tenant, which will have one to send when what it has under way is through, is granted as late as can
- * be: else who has few updates under way would never be there in time to get a share that is the greater one.
+ * The horizon is two round trips, which are long when updates delay messages. An update may take the turn of another
+ * tenant that has nothing pending but will ask after its transfers in flight. Such an update is granted as late as
+ * possible: otherwise a tenant with few updates in flight would never ask in time to get a larger share.
  */
 #include "ctl_base.h"
 #include "ctl_grouping.h"
@@ -22,7 +21,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- what of the plan is granted now --- */
+/* --- which entries are granted now --- */
 
 static double horizon_s(const struct hd_controller *c, const struct ctl_transfer *t) {
 	const struct ctl_node *worker = ctl_worker(t->job, t->worker);
@@ -32,7 +31,7 @@ static double horizon_s(const struct hd_controller *c, const struct ctl_transfer
 		return c->config.horizon_us / 1e6;
 	if (worker)
 		rtt = hd_ns_max(rtt, hd_session_rtt(worker->session));
-	/* No sooner than words take that stand behind nothing: those that it is to be granted by do not. */
+	/* The round trip without queues: messages to the workers in question are not delayed by updates. */
 	if (worker && ctl_tenant_may_wait(c, t))
 		rtt = worker->rtt_least;
 	return (double)hd_ns_max(CTL_HORIZON_NS, 2 * rtt) / 1e9;
@@ -43,72 +42,72 @@ static void count_queued(struct hd_controller *c) {
 
 	memset(c->scratch.link_queued, 0, c->scratch.link_capacity * sizeof(uint32_t));
 	TAILQ_FOREACH (t, &c->open, entry)
-		if (t->book_count && t->book[0].start > c->now)
+		if (t->reserved_count && t->reserved[0].start > c->now)
 			for (uint8_t i = 0; i < t->path_count; i++)
 				c->scratch.link_queued[t->path[i]]++;
 }
 
-/* Whether any link of the way has a successor in its queue already. */
-static bool way_queued(const struct hd_controller *c, const struct hd_plan_way *way) {
-	for (uint8_t i = 0; i < way->count; i++)
-		if (c->scratch.link_queued[way->links[i]])
+/* Whether a link of the path has a queued successor already. */
+static bool path_queued(const struct hd_controller *c, const struct hd_plan_path *path) {
+	for (uint8_t i = 0; i < path->count; i++)
+		if (c->scratch.link_queued[path->links[i]])
 			return true;
 	return false;
 }
 
-/* Whether an entry is granted now: it starts soon, or is the next on its way. */
+/* Whether an entry is granted now: it starts soon, or is the next one on its path. */
 static bool is_due(const struct hd_controller *c, uint32_t index, double horizon) {
-	const struct hd_plan_way way = ctl_entry_way(c, index);
+	const struct hd_plan_path path = ctl_entry_path(c, index);
 
 	if (c->scratch.entries[index].start <= horizon)
 		return true;
-	/* What is not granted may still be grouped with what comes. */
-	return c->grouping.aggregator_count == 0 && !way_queued(c, &way);
+	/* An entry that is not granted may still be grouped with later requests. */
+	return c->grouping.aggregator_count == 0 && !path_queued(c, &path);
 }
 
-static void queue_way(struct hd_controller *c, const struct hd_plan_way *way, double start) {
-	for (uint8_t i = 0; start > 0 && i < way->count; i++)
-		c->scratch.link_queued[way->links[i]]++;
+static void queue_path(struct hd_controller *c, const struct hd_plan_path *path, double start) {
+	for (uint8_t i = 0; start > 0 && i < path->count; i++)
+		c->scratch.link_queued[path->links[i]]++;
 }
 
 static void choose_entry(struct hd_controller *c, uint32_t index) {
 	struct ctl_scratch *s = &c->scratch;
 	const struct hd_plan_item *item = &s->items[s->entries[index].item];
-	const struct hd_plan_way way = ctl_entry_way(c, index);
+	const struct hd_plan_path path = ctl_entry_path(c, index);
 
 	s->grant[index] = true;
-	queue_way(c, &way, s->entries[index].start);
+	queue_path(c, &path, s->entries[index].start);
 	if (item->direction == HD_PUSH && index > s->job_last[item->job])
 		s->job_last[item->job] = index;
 }
 
-/* How long a sum's members may still wait before they have to be on their way: others that ask meanwhile go with them.
- * An eighth of a transfer is kept for what the plan does not know. */
+/* How long the members of a sum may still wait before they have to start: later requests can join them. An eighth of
+ * the sum's time is a margin for errors of the plan. */
 static double group_spare(const struct hd_plan_group *group, double horizon) {
 	const double margin = (group->sum.finish - group->sum.start) / CTL_GROUP_MARGIN;
 
 	return group->limit - group->collected - margin - horizon;
 }
 
-/* A group is granted whole, when any of it is due: its members collect while the server's link is busy. */
+/* A group is granted as a whole when any part of it is due: the aggregator collects while the server's link is busy. */
 static void
 choose_group(struct hd_controller *c, const struct hd_plan_group *group, double horizon) {
 	const uint32_t *members = &c->grouping.plan.members[group->first];
 	bool due = group->direction == HD_PLAN_PULL
-		&& (group->sum.start <= horizon || !way_queued(c, &group->trunk));
+		&& (group->sum.start <= horizon || !path_queued(c, &group->trunk));
 
 	for (uint32_t m = 0; group->direction == HD_PLAN_PUSH && m < group->count; m++)
 		due = due || is_due(c, members[m], horizon);
 	if (group->direction == HD_PLAN_PUSH && group_spare(group, horizon) > 0)
 		due = false;
-	if (!due || ctl_waits_for_company(c, members, group->count, &group->sum))
+	if (!due || ctl_waits_for_group(c, members, group->count, &group->sum))
 		return;
-	queue_way(c, &group->trunk, group->sum.start);
+	queue_path(c, &group->trunk, group->sum.start);
 	for (uint32_t m = 0; m < group->count; m++)
 		choose_entry(c, members[m]);
 }
 
-/* What a granted entry needs before it. True: something was added. */
+/* Chooses the entry that a chosen one waits for. True: it was added. */
 static bool choose_before(struct hd_controller *c, uint32_t index) {
 	struct ctl_scratch *s = &c->scratch;
 	const struct hd_plan_entry *e = &s->entries[index];
@@ -155,11 +154,11 @@ static void choose_grants(struct hd_controller *c) {
 		horizon = horizon_s(c, s->item_transfer[s->entries[i].item]);
 		if (group)
 			choose_group(c, group, horizon);
-		else if (is_due(c, i, horizon) && !ctl_waits_for_company(c, &i, 1, &s->entries[i]))
+		else if (is_due(c, i, horizon) && !ctl_waits_for_group(c, &i, 1, &s->entries[i]))
 			choose_entry(c, i);
 	}
-	/* Positions are given in the order of commits: what stands before goes with it. Only groups make a second
-	 * look necessary: each takes along members that were passed already. */
+	/* Positions are granted in commit order, so all earlier ones are chosen, too. Only groups need another
+	 * iteration: each may choose members that were passed already. */
 	while (more) {
 		more = false;
 		for (uint32_t i = s->entry_count; i-- > 0;)
@@ -171,7 +170,7 @@ static void choose_grants(struct hd_controller *c) {
 static uint32_t behind_on(
 	struct hd_controller *c,
 	const struct hd_plan_entry *entry,
-	const struct hd_plan_way *way
+	const struct hd_plan_path *path
 ) {
 	struct ctl_scratch *s = &c->scratch;
 	uint32_t behind = 0;
@@ -179,8 +178,8 @@ static uint32_t behind_on(
 
 	for (uint8_t j = 0; j < entry->segment_count; j++)
 		rate = fmax(rate, entry->segment[j].rate);
-	for (uint8_t j = 0; j < way->count; j++) {
-		uint32_t link = way->links[j];
+	for (uint8_t j = 0; j < path->count; j++) {
+		uint32_t link = path->links[j];
 
 		if (rate >= 0.8 * s->capacity[link] && s->link_behind[link] > behind)
 			behind = s->link_behind[link];
@@ -189,19 +188,19 @@ static uint32_t behind_on(
 	return behind;
 }
 
-/* For each entry, and each group's sum: how many transfers of ours stand behind it on a link that limits it. */
+/* For each entry, and each group's sum: the number of our transfers behind it on a link that limits it. */
 static void count_behind(struct hd_controller *c) {
 	struct ctl_scratch *s = &c->scratch;
 
 	memset(s->link_behind, 0, s->link_capacity * sizeof(uint32_t));
 	for (uint32_t i = s->entry_count; i-- > 0;) {
 		const struct hd_plan_group *group = ctl_group_of(c, i);
-		const struct hd_plan_way way = ctl_entry_way(c, i);
+		const struct hd_plan_path path = ctl_entry_path(c, i);
 
 		s->behind[i] = 0;
 		if (s->entries[i].dropped)
 			continue;
-		s->behind[i] = behind_on(c, &s->entries[i], &way);
+		s->behind[i] = behind_on(c, &s->entries[i], &path);
 		if (group && ctl_group_leads(c, i))
 			c->grouping.sum_behind[group - c->grouping.plan.groups]
 				= behind_on(c, &group->sum, &group->trunk);
@@ -221,7 +220,8 @@ static uint64_t after_token(const struct hd_controller *c, const struct hd_plan_
 	return before && ctl_transfer_is_open(before) ? before->token : 0;
 }
 
-/* Grants an entry, or the group that begins with it. 0: done; what the server's link carries is to be paid. */
+/* Grants an entry, or the group that begins with it. 0: done; the bytes on the server's link are charged to the
+ * tenant. */
 static int grant(struct hd_controller *c, uint32_t index, struct hd_sink *sink) {
 	const struct hd_plan_entry *e = &c->scratch.entries[index];
 	const struct hd_plan_group *group = ctl_group_of(c, index);
@@ -262,7 +262,7 @@ static void carry_out(struct hd_controller *c, struct hd_sink *sink) {
 	}
 }
 
-/* When the first entry that waits comes within the horizon. */
+/* Plans again when the first waiting entry comes within the horizon. */
 static void
 plan_next(struct hd_controller *c, const struct hd_plan_entry *entries, uint32_t count) {
 	struct ctl_scratch *s = &c->scratch;
@@ -278,8 +278,10 @@ plan_next(struct hd_controller *c, const struct hd_plan_entry *entries, uint32_t
 			continue;
 		if (group && group->direction == HD_PLAN_PUSH)
 			at = fmax(at, group_spare(group, 0));
-		if (t->company_until > c->now)
-			at = fmax(at, (double)(t->company_until - c->now) / 1e9 + horizon_s(c, t));
+		if (t->group_wait_until > c->now)
+			at = fmax(
+				at, (double)(t->group_wait_until - c->now) / 1e9 + horizon_s(c, t)
+			);
 		least = fmin(least, at - horizon_s(c, t));
 	}
 	if (isinf(least))
@@ -294,7 +296,7 @@ record_plan(const struct hd_controller *c, uint64_t grants, uint64_t drops, doub
 	uint64_t granted = c->counters.grants - grants;
 	uint64_t dropped = ctl_drops(c) - drops;
 
-	/* While a long transfer runs, pass after pass decides nothing. */
+	/* While a long transfer runs, many passes decide nothing: they are not recorded. */
 	if (!granted && !dropped)
 		return;
 	ctl_record(
@@ -328,7 +330,7 @@ void ctl_pass(struct hd_controller *c, struct hd_sink *sink) {
 		return;
 	}
 	if (!s->input.item_count) {
-		/* Copies that wait for an idle link, steps that are full. */
+		/* There are copies that wait for an idle link, or pushes of full steps. */
 		c->plan_at = c->now + CTL_REPLAN_MAX_NS;
 		return;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a planning pass is given: all that is pending and may go, over what the books leave of each link. */
+/* The input of a planning pass: all pending transfers that may be planned, and the rates that the reservations leave on
+ * each link. */
 #include "ctl_base.h"
 #include "ctl_copies.h"
 #include "ctl_grouping.h"
@@ -12,7 +13,7 @@
 #define AGEING_PLANS 8
 #define AGEING_LEAST_S 0.1
 
-/* Two in a row, or more than the agreed share of a worker's pushes, are never dropped by theta. */
+/* Theta never drops two pushes of a worker in a row, nor more than the permitted share of them. */
 static bool guarded(const struct hd_controller *c, const struct ctl_node *node) {
 	uint64_t after = (node->guard.idles + 1) * 1000;
 
@@ -29,7 +30,7 @@ static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t
 		.id = t->id,
 		.job = ctl_job_index(c, t->job),
 		.direction = t->direction == HD_PUSH ? HD_PLAN_PUSH : HD_PLAN_PULL,
-		/* A base of the future is nonsense; it is no older than what is. */
+		/* A base in the future is invalid: the newest version is used. */
 		.version = hd_version_counter(t->base) < ctl_job_v_init(t->job) ?
 			hd_version_counter(t->base) :
 			ctl_job_v_init(t->job),
@@ -71,21 +72,21 @@ static void input_jobs(struct hd_controller *c) {
 	}
 }
 
-/* When what is granted already will have been committed, from the books. */
+/* When all granted updates will have been committed, by their reservations. */
 static void input_server_free(struct hd_controller *c) {
 	const struct ctl_transfer *t;
 
 	TAILQ_FOREACH (t, &c->open, entry) {
 		struct hd_plan_job *job = &c->scratch.jobs[ctl_job_index(c, t->job)];
-		hd_ns end = t->book_count ? t->book[t->book_count - 1].end : 0;
+		hd_ns end = t->reserved_count ? t->reserved[t->reserved_count - 1].end : 0;
 
 		if (t->direction == HD_PUSH && end > c->now)
 			job->server_free = fmax(job->server_free, (double)(end - c->now) / 1e9);
 	}
 }
 
-/* Whoever waits so many times longer than all that is pending takes is overtaken again and again: by what asks later,
- * and is shorter as far as is known. A link that was thought too slow once would not be tried again. */
+/* A transfer that waits this many times longer than all pending ones take is overtaken again and again by later ones
+ * that seem to be shorter. If the estimate of its link is too low, no transfer would ever correct it. */
 static double ageing_s(const struct hd_controller *c) {
 	if (isinf(c->config.ageing_s))
 		return c->config.ageing_s;
@@ -101,7 +102,7 @@ int ctl_pass_input(struct hd_controller *c) {
 	s->entry_count = 0;
 	s->pass++;
 	if (!status)
-		status = ctl_book_project(c);
+		status = ctl_reserve_project(c);
 	if (status)
 		return status;
 	input_jobs(c);

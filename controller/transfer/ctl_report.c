@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes back: reports of ended transfers free their reservations and feed the estimate. */
+/* Reports of ended transfers: they end reservations and give samples to the estimates. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_copies.h"
@@ -14,7 +14,7 @@
 
 void ctl_job_version(struct ctl_job *job, hd_version version) {
 	if (version > job->version)
-		job->version = version; /* incarnation in the high bits: a later life is greater */
+		job->version = version; /* incarnation in the high bits: a later one is larger */
 	if (version > job->newest)
 		job->newest = version;
 }
@@ -139,13 +139,13 @@ static void report_end(
 	count_outcome(t->job, t, m);
 	log_drop(c, t, m);
 	ctl_rhythm_ended(ctl_worker(job, t->worker), t->direction, c->now);
-	ctl_slots_untold(c, t, sink);
+	ctl_slots_unsent(c, t, sink);
 	ctl_transfer_free(c, t);
 	if (m->direction == HD_PUSH)
 		push_ended(c, job, m, sink);
 }
 
-/* A sum ended: so have all its updates. The i-th of k has made the i-th of the k versions. */
+/* A sum ended, and with it all its updates. The i-th of k has made the i-th of the k versions. */
 static void report_sum(
 	struct hd_controller *c,
 	struct ctl_transfer *sum,
@@ -169,7 +169,7 @@ static void report_sum(
 		ctl_slots_spoilt(c, group, m->reason);
 	ctl_group_part(sum);
 	ctl_transfer_free(c, sum);
-	/* The last one that is freed takes the group along. */
+	/* The group is freed with its last transfer. */
 	for (uint32_t k = 0, count = group->count; k < count && i < alive; k++) {
 		struct ctl_transfer *t = group->members[k];
 		struct hd_msg_report own = *m;
@@ -201,7 +201,7 @@ void ctl_report(
 
 	assert(node->role != HD_ROLE_NONE && node->role != HD_ROLE_SWITCH);
 	if (node->role == HD_ROLE_AGGREGATOR) {
-		/* Delivered is not failed: of groups that have ended it is old news. */
+		/* A delivered report of an ended group is only late: no error. */
 		if (!ctl_group_report(c, node, m, sink)
 		    && !ctl_reduce_group_report(c, node, m, sink)
 		    && m->outcome == HD_OUTCOME_FAILED)
@@ -210,7 +210,7 @@ void ctl_report(
 	}
 	t = ctl_transfer_by_token(c, m->token);
 	if (t && t->direction == HD_COPY) {
-		ctl_copy_report(c, node, m, sink); /* by a replica that has forgotten the job */
+		ctl_copy_report(c, node, m, sink); /* from a replica that has removed the job */
 		return;
 	}
 	if (m->direction == HD_REDUCE) {
@@ -245,7 +245,7 @@ void ctl_report(
 	}
 	if (m->outcome == HD_OUTCOME_PENDING)
 		record_completion(c, t, m);
-	/* Held whole, waiting for its commit: the network is free again. */
+	/* Every byte has arrived, the commit is pending: the reservation ends. */
 	ctl_report_held(c, t, m, sink);
 	if (m->outcome == HD_OUTCOME_PENDING)
 		return;

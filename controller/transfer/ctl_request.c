@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of transfers: bounded, found by (job, worker, direction, round) and by token. A request
- * is idempotent: the same attempt again changes nothing, a newer one replaces what is known. */
+/* Requests. A request is idempotent: the same attempt again changes nothing, a newer one replaces the known one. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_copies.h"
@@ -14,7 +13,7 @@
 
 /* --- requests --- */
 
-/* NONE, or why this request never comes into the table. */
+/* NONE, or why this request is refused. */
 static enum hd_reason request_wrong(
 	const struct hd_controller *c,
 	const struct ctl_node *node,
@@ -23,15 +22,16 @@ static enum hd_reason request_wrong(
 	if (m->direction > HD_PULL || m->round == 0 || m->attempt == 0)
 		return HD_REASON_REFUSED;
 	if (m->direction == HD_PUSH
-	    && (m->bytes == 0 || m->bytes > node->job->model_bytes || m->dtype >= HD_DTYPE_COUNT))
+	    && (m->bytes == 0 || m->bytes > node->job->model_bytes || !hd_dtype_is_update(m->dtype)
+	    ))
 		return HD_REASON_REFUSED;
-	/* 0 and 1 are what every other push says. */
+	/* Other pushes send 0 or 1. */
 	if (m->direction == HD_PUSH
 	    && !(m->weight >= 0 && isfinite(m->weight)
 		 && (node->job->sync == HD_SYNC_FEDERATED || m->weight == 0 || m->weight == 1)))
 		return HD_REASON_REFUSED;
 	if (m->direction == HD_PULL
-	    && (m->bytes > node->job->model_bytes || m->dtype >= HD_DTYPE_COUNT))
+	    && (m->bytes > node->job->model_bytes || !hd_dtype_is_update(m->dtype)))
 		return HD_REASON_REFUSED;
 	if (c->pending_count >= HD_PENDING_MAX || c->open_count >= HD_TRANSFERS_MAX)
 		return HD_REASON_NO_MEMORY;
@@ -59,7 +59,7 @@ static struct ctl_transfer transfer_of(struct ctl_node *node, const struct hd_ms
 	};
 }
 
-/* True when nothing of ours runs or waits on any link of the path: no reason to wait for a batch. */
+/* True when no transfer of ours runs or waits on any link of the path: no reason to wait for a batch. */
 static bool path_idle(const struct hd_controller *c, const struct ctl_transfer *t) {
 	if (ctl_transfer_local(t))
 		return true;
@@ -69,8 +69,8 @@ static bool path_idle(const struct hd_controller *c, const struct ctl_transfer *
 	return t->path_count > 0;
 }
 
-/* A group may come of it if it waits for others that ask in the same moment, and the interval is little beside the
- * time that it takes. */
+/* Whether it should wait for simultaneous requests to form a group with: the interval is short compared with its own
+ * time. */
 static bool may_gather(const struct hd_controller *c, const struct ctl_transfer *t) {
 	double rate = ctl_estimate_bytes(c, t->path_count ? t->path[0] : CTL_LINK_LOCAL);
 
@@ -87,7 +87,7 @@ static void plan_for(struct hd_controller *c, const struct ctl_transfer *t) {
 		ctl_plan_soon(c);
 }
 
-/* What is known of this round already. True: the request is done with. */
+/* Compares with the known request of this round. True: nothing more to do. */
 static bool request_known(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -106,12 +106,12 @@ static bool request_known(
 	}
 	if (!t)
 		return false;
-	if (t->credit) { /* it does not fit, or came too late: as if it had not been */
+	if (t->credit) { /* it exceeds the credit, or came too late: handled as a request */
 		ctl_void(c, t, HD_REASON_CLOSED, sink);
 		return false;
 	}
-	/* Who asks again counts on; only a new life of the worker begins below what a server told us
-	 * of, and it knows nothing of that transfer. */
+	/* Attempts of a process only grow; only a new process of the worker begins below an attempt that a server
+	 * reported, and it does not know that transfer. */
 	if (m->attempt < t->attempt && !t->restored) {
 		c->counters.requests_stale++;
 		return true;
@@ -119,10 +119,10 @@ static bool request_known(
 	if (m->attempt == t->attempt && !t->restored) {
 		c->counters.requests_repeated++;
 		if (ctl_transfer_is_open(t))
-			ctl_grant_say(c, t, sink);
+			ctl_grant_send(c, t, sink);
 		return true;
 	}
-	/* Ends the transfer, not the round: that is what CLOSED says to the server. */
+	/* CLOSED tells the server that the transfer ends, but not the round. */
 	if (ctl_transfer_is_open(t))
 		ctl_void(c, t, HD_REASON_CLOSED, sink);
 	else
@@ -130,7 +130,7 @@ static bool request_known(
 	return false;
 }
 
-/* Round trips without what stood in the way of one of them. */
+/* The shortest round-trip time, so without queueing delays. */
 static void note_rtt(struct ctl_node *node) {
 	hd_ns rtt = hd_session_rtt(node->session);
 
@@ -193,7 +193,7 @@ void ctl_cancel(
 	struct hd_sink *sink
 ) {
 	assert(node->role == HD_ROLE_WORKER);
-	/* Only this transfer is withdrawn, the round is asked for again. */
+	/* Only this transfer is withdrawn; the worker asks for the round again. */
 	bool unreached = m->reason == HD_REASON_TIMEOUT || m->reason == HD_REASON_CLOSED;
 	struct ctl_transfer *t;
 

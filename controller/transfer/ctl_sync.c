@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Synchronous jobs. The server makes the steps; all that is decided here is what need not be sent:
+ * Synchronous jobs. The server makes the steps; the controller only decides which updates need not be sent:
  *
  *   version 8, 4 of 6 win:   w0 w1 w2 w3 granted | w4 w5 wait    one of w0..w3 is void: w4 takes its place
  *   version 12:                                  | w4 w5 were computed from 8: dropped late, not a byte was sent
  *
- * What waits for an older base is dropped before each pass; of the rest so many are planned as the step has room
- * for, in the order in which they asked. A step of all workers has room for everybody.
+ * Pending pushes with an older base are dropped before each pass. Of the rest as many are planned as the step still
+ * needs, in the order of requests. A step of all workers needs all of them.
  */
 #include "ctl_base.h"
 #include "ctl_requests.h"
@@ -16,7 +16,7 @@ static bool counts(const struct ctl_job *job) {
 	return job->sync == HD_SYNC_N || job->sync == HD_SYNC_N_BATCH;
 }
 
-/* Where late updates of a federated job count, its server says which. */
+/* The server of a federated job decides which late updates count. */
 static bool counts_late(const struct ctl_job *job) {
 	return job->sync == HD_SYNC_FEDERATED && job->sync_count > 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Open transfers that are given up: their ends are told, and what hangs on them ends too. */
+/* Open transfers that are given up: tells both ends, and ends the transfers that depend on them. */
 #include "ctl_base.h"
 #include "ctl_copies.h"
 #include "ctl_grouping.h"
@@ -23,12 +23,12 @@ void ctl_void(
 		ctl_copy_end(c, t, reason, sink);
 		return;
 	}
-	ctl_slots_untold(c, t, sink);
+	ctl_slots_unsent(c, t, sink);
 	message.void_.job = t->job->id;
 	message.void_.position = t->position;
 	message.void_.token = t->token;
 	message.void_.reason = (uint8_t)reason;
-	/* A sum is nothing without one of its updates; a relayed model is without one of its readers. */
+	/* A sum cannot do without one of its updates; a relayed model can do without one of its receivers. */
 	if (t->group && (t->is_sum || t->direction == HD_PUSH))
 		ctl_group_fail(c, t->group, reason);
 	if (t->is_sum) {
@@ -43,10 +43,10 @@ void ctl_void(
 	ctl_event(sink, event);
 	ctl_record_decision(c, t, &t->why, "voided", reason);
 	ctl_transfer_free(c, t);
-	/* A pull takes no position from anybody: it goes on, or ends with the worker's session. */
+	/* A pull has no position that others wait for: it goes on, or ends with the worker's session. */
 	if (server && message.void_.position)
 		ctl_send(c, server, &message, sink);
-	/* The EXPECT may be lost with the server's session: the worker need not find out by waiting. */
+	/* The EXPECT may be lost with the server's session: the worker is told, and need not wait for a timeout. */
 	if (worker && message.void_.position && reason == HD_REASON_NO_SERVER)
 		ctl_send(c, worker, &message, sink);
 	if (c->pending_count)
@@ -56,10 +56,10 @@ void ctl_void(
 static bool is_stuck(const struct hd_controller *c, const struct ctl_transfer *t) {
 	hd_ns planned = t->finish - t->start, patience;
 
-	/* Its server ends one that nobody spends. */
+	/* The server ends a credit that is not spent. */
 	if (t->credit)
 		return c->now > hd_ns_add(t->finish, CTL_STUCK_NS);
-	/* Its worker has not come back since the restart. */
+	/* Its worker has not registered again since the restart. */
 	if (t->restored && !ctl_worker(t->job, t->worker))
 		return c->now > hd_ns_add(t->granted, c->config.detection_us * HD_US);
 	patience = hd_ns_max(CTL_STUCK_NS, planned * CTL_STUCK_FACTOR);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Gives the fabric's frames to its AF_XDP sockets and leaves everything else, ssh included, to the kernel.
+ * Passes the fabric's frames to its AF_XDP sockets, and all others, ssh included, to the kernel.
  *
  *   ARP about the node's address ----------------+
  *   IPv4 to it: UDP to its port, echo requests --+--> xsks_map[queue]
@@ -24,7 +24,7 @@
 #define ICMP_ECHO_REQUEST 8
 #define QUEUES_MAX 64
 
-/* The sockets by receive queue. The name is what DPDK's af_xdp looks for. */
+/* The sockets by receive queue. DPDK's af_xdp looks for this name. */
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
 	__uint(max_entries, QUEUES_MAX);
@@ -96,7 +96,7 @@ SEC("xdp") int heddle_steer(struct xdp_md *context) {
 		ours = is_ipv4_for(ethernet + 1, end, node);
 	else if (ethernet->h_proto == bpf_htons(ETH_P_ARP))
 		ours = is_arp_for(ethernet + 1, end, node);
-	/* A queue without a socket: the kernel may have it. */
+	/* Frames of a queue without a socket go to the kernel. */
 	return ours ? (int)bpf_redirect_map(&xsks_map, context->rx_queue_index, XDP_PASS) :
 		      XDP_PASS;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which device it is; waiting. */
+/* Finding a device, and waiting for it. */
 #include "hd_device.h"
 #include "hd_device_private.h"
 
@@ -46,9 +46,7 @@ int hd_device_wait(struct hd_device *device, void *event, hd_ns span) {
 		at = (hd_ns)now.tv_sec * HD_SECOND + (hd_ns)now.tv_nsec;
 		until = until ? until : hd_ns_add(at, span);
 		if (at >= until)
-			return hd_device_fail(
-				-ETIMEDOUT, "%s does not come to an end", device->name
-			);
+			return hd_device_fail(-ETIMEDOUT, "%s does not finish", device->name);
 		(void)nanosleep(&nap, NULL);
 	}
 }

@@ -2,15 +2,15 @@
 /*
  * Devices with memory of their own, on which the stages of common/kernels/hd_stages.h run:
  *
- *   hd_device_cuda.c  NVIDIA's, through the driver's library, which is loaded when somebody first asks for it
- *   hd_device_fake.c  the host in the role of a device: the same stages, with delays and failures, from a seed
+ *   hd_device_cuda.c  NVIDIA's, through the driver's library, which is loaded at the first request
+ *   hd_device_fake.c  the host as a device: the same stages, with delays and failures, from a seed
  *
- * Streams and events are CUDA's: what is put into a stream runs in that order; an event that was recorded in a stream
- * is done when the stream has come that far. A caller's stream is his framework's own (a cudaStream_t).
+ * Streams and events are CUDA's: operations in a stream run in their order; an event that was recorded in a stream is
+ * done when the stream has reached it. A caller's stream belongs to its framework (a cudaStream_t).
  *
- * Functions return 0 or more, or -errno, with words for hd_device_words():
+ * Functions return 0 or more, or -errno, with a text in hd_device_words():
  *   -EINVAL (pointer, stream), -ENOMEM, -ENOTSUP (no driver, no code for this device),
- *   -EIO (the device failed; nothing it was given has a result any more, and every further call says so again).
+ *   -EIO (the device failed: all its results are lost, and every further call fails likewise).
  * Any thread may call any of them.
  */
 #ifndef HD_DEVICE_H
@@ -27,11 +27,11 @@ enum hd_stage_kind {
 	HD_STAGE_KINDS
 };
 
-/* Its memory is the device's, or the host's that the device sees (host_allocate), or both. */
+/* Its memory is the device's, or the host's that the device can address (host_allocate), or both. */
 struct hd_stage_job {
 	enum hd_stage_kind kind;
 	uint32_t
-		width; /* groups of threads, each of which fills a multiprocessor; 0: the device's `width` */
+		width; /* groups of threads, each fills a multiprocessor; 0: the device's `width` */
 	union {
 		struct hd_take take;
 		struct hd_pack pack;
@@ -40,11 +40,11 @@ struct hd_stage_job {
 };
 
 struct hd_device_ops {
-	/* A stream of the caller's can be used: of this device, and not being captured. */
+	/* Whether a caller's stream can be used: of this device, and not being captured. */
 	int (*check_stream)(struct hd_device *device, void *stream);
 	int (*allocate)(struct hd_device *device, size_t bytes, void **memory);
 	void (*release)(struct hd_device *device, void *memory);
-	/* Memory of the host at an address that the device can use as well. */
+	/* Host memory that the device can address. */
 	int (*host_allocate)(struct hd_device *device, size_t bytes, void **memory);
 	void (*host_release)(struct hd_device *device, void *memory);
 	int (*stream_create)(struct hd_device *device, void **stream);
@@ -52,30 +52,30 @@ struct hd_device_ops {
 	int (*event_create)(struct hd_device *device, void **event);
 	void (*event_destroy)(struct hd_device *device, void *event);
 	int (*record)(struct hd_device *device, void *event, void *stream);
-	/* What is put into the stream from here on waits for what was recorded. */
+	/* Makes all later operations in the stream wait for the recorded event. */
 	int (*after)(struct hd_device *device, void *stream, void *event);
 	int (*launch)(struct hd_device *device, void *stream, const struct hd_stage_job *job);
-	/* 1: what was recorded is done; 0: not yet. */
+	/* 1: the recorded event is done; 0: not yet. */
 	int (*done)(struct hd_device *device, void *event);
 };
 
 struct hd_device {
 	const struct hd_device_ops *ops;
 	char name[64];
-	uint32_t
-		width; /* groups of threads of a stage: a twentieth of the multiprocessors, at least 1 */
+	uint32_t width; /* groups of threads of a stage: 1/20 of the multiprocessors, at least 1 */
 };
 
-/* Whose memory this is. -EINVAL (a host's, freed, or not so many bytes), -ENOTSUP (no driver, built without CUDA). */
+/* Finds the device that owns this memory. -EINVAL (a host's, freed, or fewer bytes), -ENOTSUP (no driver, built without
+ * CUDA). */
 int hd_device_of(const void *memory, size_t bytes, struct hd_device **device);
-/* CUDA's device of this number. -ENOTSUP, -EIO. It lives as long as the process. */
+/* The CUDA device of this number. -ENOTSUP, -EIO. It lives as long as the process. */
 int hd_device_cuda(int number, struct hd_device **device);
 typedef int hd_device_find(const void *memory, size_t bytes, struct hd_device **device);
-/* Who answers hd_device_of() in CUDA's place; NULL: CUDA. For tests. */
+/* Replaces CUDA in hd_device_of(); NULL: CUDA again. For tests. */
 void hd_device_use(hd_device_find *find);
-/* What the last failing call of this thread had to say. Never NULL. */
+/* Text of this thread's last failing call. Never NULL. */
 const char *hd_device_words(void);
-/* Sets them and returns the code. */
+/* Sets the text and returns the code. */
 __attribute__((format(printf, 2, 3))) int hd_device_fail(int code, const char *format, ...);
 
 /* Waits: 0, -ETIMEDOUT, -EIO. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NVIDIA's devices by the driver's own library, which is loaded when somebody first asks: a process that never does
- * needs neither driver nor toolkit. Contexts are the primary ones, which the CUDA runtime (torch) uses too. The driver
- * honours CUDA_VISIBLE_DEVICES and MIG slices: numbers are those that it shows.
+ * NVIDIA's devices through the driver's own library, which is loaded at the first request: other processes need neither
+ * driver nor toolkit. Contexts are the primary ones, which the CUDA runtime (torch) uses too. The driver honours
+ * CUDA_VISIBLE_DEVICES and MIG slices: device numbers are those that it shows.
  */
 #include "hd_device.h"
 #include "hd_device_private.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define DEVICES_MAX 64
-#define SHARE 20 /* of the multiprocessors a stage takes one in so many */
+#define SHARE 20 /* a stage takes one of this many multiprocessors */
 
 /* The code of the stages, for every device that it was compiled for (hd_device_stages.cu). */
 extern const unsigned char hd_device_image[];
@@ -60,7 +60,7 @@ struct cuda_device {
 	CUdevice device;
 	CUcontext context;
 	CUfunction stage[HD_STAGE_KINDS];
-	atomic_int lost; // any thread: the CUresult after which it is of no use
+	atomic_int lost; // any thread: the CUresult that made it unusable
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -69,7 +69,7 @@ static bool loaded; // lock
 
 /* --- the driver's library -------------------------------------------------------------------- */
 
-/* The header renames functions to their versions (cuMemAlloc_v2): the name after that. */
+/* The header renames functions to their versions (cuMemAlloc_v2): the name after renaming. */
 #define TEXT(name) #name
 #define NAME(name) TEXT(name)
 
@@ -111,7 +111,7 @@ static int load(void) {
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
-/* A failed launch, or one that ran into a bad address: what the device holds is gone for good. */
+/* A failed launch, or one that accessed a bad address: the device's contents are lost for good. */
 static bool is_fatal(CUresult result) {
 	return result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_LAUNCH_FAILED
 		|| result == CUDA_ERROR_ECC_UNCORRECTABLE
@@ -139,7 +139,7 @@ static int failed(struct cuda_device *device, CUresult result, const char *what)
 	);
 }
 
-/* The device's context is this thread's until leave(). */
+/* Makes the device's context current in this thread until leave(). */
 static int enter(struct cuda_device *device) {
 	int result = atomic_load(&device->lost);
 
@@ -166,7 +166,7 @@ static void leave(void) {
 		return rc;                                                                         \
 	} while (0)
 
-/* Of what ends anyway: an error has nobody who could do anything about it. */
+/* For clean-up: nothing could be done about an error. */
 #define TRY(base, call)                                                                            \
 	do {                                                                                       \
 		if (enter((struct cuda_device *)(base)) == 0) {                                    \
@@ -265,7 +265,7 @@ static int cuda_after(struct hd_device *base, void *stream, void *event) {
 static int cuda_launch(struct hd_device *base, void *stream, const struct hd_stage_job *job) {
 	const struct cuda_device *device = (const struct cuda_device *)base;
 	struct hd_stage_job copy = *job;
-	void *argument = &copy.take; /* of each kind: they are a union */
+	void *argument = &copy.take; /* the same for each kind: they are a union */
 	CUfunction stage = device->stage[job->kind];
 	uint64_t blocks = hd_stage_blocks(
 		job->kind == HD_STAGE_TAKE         ? job->take.values :
@@ -398,7 +398,7 @@ int hd_cuda_find(const void *memory, size_t bytes, struct hd_device **device) {
 	pthread_mutex_unlock(&lock);
 	if (rc < 0)
 		return rc;
-	/* Of what is not CUDA's the answers are 0. */
+	/* For memory that is not CUDA's the answers are 0. */
 	result = api.p_cuPointerGetAttributes(4, asked, answers, at);
 	if (result != CUDA_SUCCESS || type != CU_MEMORYTYPE_DEVICE)
 		return hd_device_fail(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device made of the host: see hd_device_fake.h. */
+/* A device simulated on the host: see hd_device_fake.h. */
 #include "hd_device_fake.h"
 #include "hd_random.h"
 
@@ -10,7 +10,7 @@
 #include <sys/queue.h>
 
 #define ALIGNMENT 256
-#define BLOCKS_AT_ONCE 3 /* of a stage, in one call */
+#define BLOCKS_AT_ONCE 3 /* of a stage, processed in one call */
 
 enum thing_kind {
 	FAKE_MEMORY,
@@ -31,16 +31,16 @@ struct operation {
 	struct hd_stage_job job;
 	uint64_t next, blocks; /* of a stage */
 	struct thing *event;
-	uint64_t turn; /* of the event: which record it is, or waits for */
+	uint64_t turn; /* of the event: the number of the record, or the one waited for */
 };
 
 TAILQ_HEAD(operations, operation);
 
-/* Memory, a stream or an event: what was given out. */
+/* An allocated object: memory, a stream or an event. */
 struct thing {
 	TAILQ_ENTRY(thing) link;
 	enum thing_kind kind;
-	void *memory; /* also the handle of a stream or an event: the thing itself */
+	void *memory; /* also the handle of a stream or an event: this struct itself */
 	size_t bytes;
 	struct operations queue; /* of a stream */
 	uint64_t recorded, reached; /* of an event */
@@ -53,7 +53,7 @@ static struct fake {
 	struct hd_random random; // lock, and all below
 	TAILQ_HEAD(, thing) things;
 	uint64_t blocks, allocations;
-	size_t misused; /* given back while a stage needed it */
+	size_t misused; /* freed while a stage still used it */
 	bool open, lost;
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -61,7 +61,7 @@ static int lost(void) {
 	return hd_device_fail(-EIO, "%s: fell off the bus", fake.base.name);
 }
 
-/* NULL: the default stream, which is made when it is first used. */
+/* NULL: the default stream, created at its first use. */
 static struct thing *find(enum thing_kind kind, const void *handle) {
 	struct thing *thing;
 
@@ -89,7 +89,7 @@ static struct thing *make(enum thing_kind kind, size_t bytes) {
 	return thing;
 }
 
-static void unmake(struct thing *thing) {
+static void destroy_thing(struct thing *thing) {
 	struct operation *operation;
 
 	while ((operation = TAILQ_FIRST(&thing->queue))) {
@@ -113,7 +113,7 @@ static struct thing *stream_of(void *handle) {
 	return thing;
 }
 
-/* --- what is queued ------------------------------------------------------------------------- */
+/* --- queued work ---------------------------------------------------------------------------- */
 
 static void do_block(const struct hd_stage_job *job, uint64_t block) {
 	if (job->kind == HD_STAGE_TAKE)
@@ -276,7 +276,7 @@ static void destroy(enum thing_kind kind, void *handle) {
 	thing = find(kind, handle);
 	if (thing) {
 		fake.misused += !fake.lost && is_needed(thing);
-		unmake(thing);
+		destroy_thing(thing);
 	}
 	pthread_mutex_unlock(&fake.lock);
 }
@@ -391,8 +391,8 @@ size_t hd_fake_close(struct hd_device *device) {
 	count = fake.misused;
 	while ((thing = TAILQ_FIRST(&fake.things))) {
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer does not follow TAILQ_REMOVE */
-		count += thing->memory != NULL; /* nobody made the default stream */
-		unmake(thing);
+		count += thing->memory != NULL; /* no caller allocated the default stream */
+		destroy_thing(thing);
 	}
 	fake.open = false;
 	pthread_mutex_unlock(&fake.lock);

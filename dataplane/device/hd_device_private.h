@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of devices know of each other. */
+/* Shared by the device files. */
 #ifndef HD_DEVICE_PRIVATE_H
 #define HD_DEVICE_PRIVATE_H
 

@@ -3,13 +3,13 @@
  * The stages on a CUDA device. A group of threads takes blocks in turns:
  *
  *   thread t: values 4t .. 4t+3 of each 4096, or 8t .. 8t+7 of each 8192 (pack of 16 bits): 16 bytes a thread and
- *   store, side by side, so that what crosses the bus to the host's memory is whole lines.
+ *   store, side by side, so that whole lines cross the bus to the host's memory.
  *
- * A flag: every thread has stored -> barrier -> one thread's __threadfence_system(), which holds for what the barrier
- * let it see -> one store.
+ * A flag: every thread has stored -> barrier -> one thread's __threadfence_system(), which covers all stores made
+ * before the barrier -> one store.
  *
- * Finite values of 16 bits are converted by the device's own instructions, which round as hd_stages.h does; what is not
- * finite goes through hd_stages.h itself.
+ * Finite values of 16 bits are converted by the device's own instructions, which round like hd_stages.h; other values
+ * use hd_stages.h itself.
  */
 #include "hd_stages.h"
 
@@ -76,12 +76,12 @@ look_at(struct look *look, const struct hd_take &take, float x, uint32_t at, uin
 	if (!hd_stage_is_finite_as(take.dtype, x) && at < look->not_finite)
 		look->not_finite = at;
 	look->peak = max(look->peak, bits);
-	/* The product is exact, so that a contraction changes nothing. */
+	/* The product is exact, so fusing does not change it. */
 	look->norm2 = __dadd_rn(look->norm2, __dmul_rn((double)x, (double)x));
 	return x;
 }
 
-/* Into the first lane, in the order of hd_stages.c. */
+/* Reduces into the first lane, in the order of hd_stages.c. */
 static __device__ __forceinline__ struct look over_warp(struct look look) {
 	for (int half = WARP / 2; half > 0; half /= 2) {
 		look.norm2 = __dadd_rn(look.norm2, __shfl_down_sync(~0U, look.norm2, half));
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(HD_STAGE_LANES, 1)
 				store4(take.copy + block * HD_STAGE_VALUES, at, count, true, x[j]);
 		}
 		look = over_warp(look);
-		__syncthreads(); /* the former block's were read */
+		__syncthreads(); /* the previous block's were read */
 		if (threadIdx.x % WARP == 0)
 			warps[threadIdx.x / WARP] = look;
 		__syncthreads();
@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(HD_STAGE_LANES, 1)
 
 /* --- pack ------------------------------------------------------------------------------------ */
 
-/* Two finite values. */
+/* Converts two finite values. */
 template <bool bf16> static __device__ __forceinline__ uint32_t two_finite(float low, float high) {
 	uint32_t pair;
 
@@ -154,7 +154,7 @@ static __device__ __forceinline__ uint32_t two_any(uint8_t dtype, float low, flo
 	return hd_stage_half(dtype, low) | (uint32_t)hd_stage_half(dtype, high) << 16;
 }
 
-/* Eight values times weight. */
+/* Converts eight values times weight. */
 template <bool bf16>
 static __device__ __forceinline__ uint4
 eight(const struct hd_pack &pack, float4 a, float4 b, bool *unfit) {
@@ -190,7 +190,7 @@ eight(const struct hd_pack &pack, float4 a, float4 b, bool *unfit) {
 	);
 }
 
-/* The quads of a block that are this thread's: side by side in pairs, or not. */
+/* This thread's quads of a block: adjacent in pairs, or not. */
 static __device__ __forceinline__ void
 load_block(float4 *x, const struct hd_pack &pack, uint64_t block, bool wide, bool pairs) {
 	const float *from = pack.from + block * HD_STAGE_VALUES;
@@ -205,7 +205,7 @@ load_block(float4 *x, const struct hd_pack &pack, uint64_t block, bool wide, boo
 	}
 }
 
-/* All threads have stored what is theirs of the block. */
+/* All threads have stored their part of the block. */
 static __device__ __forceinline__ void
 raise_flag(const struct hd_pack &pack, uint64_t block, bool unfit) {
 	unfit = __syncthreads_or(unfit);
@@ -227,7 +227,7 @@ static __device__ __forceinline__ void store8(uint16_t *to, uint32_t at, uint32_
 	}
 }
 
-/* The next block's values are on their way before this one's are stored. */
+/* Loads the next block's values before this one's are stored. */
 template <bool bf16>
 static __device__ __forceinline__ void pack_halves(const struct hd_pack &pack) {
 	const uint64_t blocks = hd_stage_blocks(pack.values);
@@ -265,7 +265,7 @@ static __device__ __forceinline__ float word(const struct hd_pack &pack, float x
 	return x;
 }
 
-/* Loads of the next block ahead of these stores were tried: a little slower. */
+/* Loading the next block ahead of these stores was tried: a little slower. */
 static __device__ __forceinline__ void pack_words(const struct hd_pack &pack) {
 	const uint64_t blocks = hd_stage_blocks(pack.values);
 	const bool wide = aligned(pack.from);
@@ -301,7 +301,7 @@ extern "C" __global__ void __launch_bounds__(HD_STAGE_LANES, 1)
 
 /* --- unpack ---------------------------------------------------------------------------------- */
 
-/* fp32 has every value of 16 bits. */
+/* fp32 can represent every value of 16 bits. */
 template <bool bf16> static __device__ __forceinline__ float from_half(uint16_t half) {
 	__half x;
 

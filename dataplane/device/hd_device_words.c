@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the last failing call of a thread had to say. */
+/* Text of a thread's last failing call. */
 #include "hd_device.h"
 
 #include <stdarg.h>

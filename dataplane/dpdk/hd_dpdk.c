@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- the driver's part of a round ---------------------------------------------------------- */
+/* --- the driver's part of a poll ----------------------------------------------------------- */
 
-/* A receive interrupt fires once after it was enabled, and its descriptor counts. */
+/* A receive interrupt fires once after it was enabled, and increments its descriptor's count. */
 static void arm_interrupts(struct hd_dpdk *d) {
 	for (uint16_t q = 0; q < d->port.queues; q++)
 		(void)rte_eth_dev_rx_intr_enable(d->port.id, q);
@@ -23,12 +23,12 @@ static void disarm_interrupts(struct hd_dpdk *d) {
 
 		(void)rte_eth_dev_rx_intr_disable(d->port.id, q);
 		if (read(d->port.descriptor[q], &fired, sizeof fired) < 0) {
-			/* EAGAIN: it was not this queue. */
+			/* EAGAIN: it was another queue's. */
 		}
 	}
 }
 
-/* Naps grow with the silence: a 64th of it, so that what comes after it waits little longer. */
+/* Naps grow with the silence: each is a 64th of it, so that the delay after it stays small. */
 static hd_ns nap_until(const struct hd_dpdk *d, hd_ns now) {
 	hd_ns nap = now > d->busy_at ? (now - d->busy_at) / 64 : 0;
 
@@ -50,7 +50,7 @@ static int sleep_until(struct hd_dpdk *d, struct hd_node node, hd_ns now, hd_ns 
 		until = hd_ns_min(until, nap_until(d, now));
 	if (d->port.sleep == DPDK_INTERRUPTS) {
 		arm_interrupts(d);
-		/* What came before they were armed fires none. */
+		/* Packets that came before arming fire no interrupt. */
 		came = dpdk_receive(d, node) > 0;
 		if (came)
 			until = now;
@@ -70,7 +70,7 @@ static int sleep_until(struct hd_dpdk *d, struct hd_node node, hd_ns now, hd_ns 
 	return came;
 }
 
-/* What wakes a sleeper is looked for by who spins. */
+/* A driver that never sleeps must look for the errors that would wake a sleeper. */
 static void look_for_errors(struct hd_dpdk *d, hd_ns now) {
 	if (now < hd_ns_add(d->errors_at, DPDK_ERRORS_NS))
 		return;
@@ -78,7 +78,7 @@ static void look_for_errors(struct hd_dpdk *d, hd_ns now) {
 	clear_errors(d);
 }
 
-/* A thread that EAL did not start gets no mempool cache until it is registered. */
+/* A thread not started by EAL gets no mempool cache until it is registered. */
 static void register_thread(struct hd_dpdk *d) {
 	d->registered = true;
 	if (rte_lcore_id() == LCORE_ID_ANY)
@@ -90,7 +90,7 @@ static int receive(void *driver, struct hd_node node, hd_ns now, hd_ns until) {
 
 	if (!d->registered)
 		register_thread(d);
-	/* The ring is memory: looking at it costs less than asking epoll. */
+	/* The ring is memory: checking it costs less than asking epoll. */
 	if (dpdk_receive(d, node) > 0) {
 		d->busy_at = now;
 		return 1;
@@ -211,7 +211,7 @@ int hd_dpdk_open(
 		return -ENOMEM;
 	}
 	d->config = *config;
-	d->config.port = d->config.eal = NULL; /* the caller's, and read below only */
+	d->config.port = d->config.eal = NULL; /* the caller's, used only below */
 	d->overflow = &d->counters.receive_overflow;
 	d->queue_counters = d->queue;
 	d->sink.send = dpdk_send;
@@ -250,7 +250,7 @@ void hd_dpdk_close(struct hd_dpdk *d) {
 	free(d);
 }
 
-/* The port, its memory and its XDP program are the parent's. */
+/* The port, its memory and its XDP program belong to the parent. */
 void hd_dpdk_abandon(struct hd_dpdk *d) {
 	if (!d)
 		return;
@@ -282,7 +282,7 @@ void hd_dpdk_wake(struct hd_dpdk *d) {
 	hd_wait_wake(&d->loop.wait);
 }
 
-/* The table's own counters are the driver's thread's alone. */
+/* Only the driver's thread may read the table's own counters. */
 static void publish_neighbours(struct hd_dpdk *d) {
 	const struct hd_neighbour_stats *s = hd_neighbours_stats(d->neighbours);
 

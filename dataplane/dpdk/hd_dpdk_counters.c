@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The driver's counters, from one table: to programs, and to rte_telemetry:
+ * The driver's counters, from one table: for programs, and for rte_telemetry:
  *
  *     dpdk-telemetry.py -f heddle-10.0.0.1-4773
  *     --> /heddle/driver            of the first driver of the process; /heddle/driver,1 of the second
@@ -41,7 +41,7 @@ _Static_assert(DPDK_QUEUES_MAX <= RTE_ETHDEV_QUEUE_STAT_CNTRS, "each queue is co
 _Static_assert(ROWS <= HD_DPDK_COUNTERS_MAX, "a caller's array holds them all");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct hd_dpdk *drivers[DRIVERS_MAX]; // lock: what telemetry may look at
+static struct hd_dpdk *drivers[DRIVERS_MAX]; // lock: the drivers that telemetry may read
 static bool registered; // lock
 
 size_t

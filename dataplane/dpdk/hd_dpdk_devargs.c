@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads devargs, and completes them with what a node needs and their author need not know. */
+/* Reads devargs, and adds keys that a node needs. */
 #include "hd_dpdk_port.h"
 
 #include <errno.h>
@@ -12,14 +12,14 @@
 #include <unistd.h>
 
 #define RING_BYTES (8u << 20) /* of frames, in each direction */
-#define RING_FRAMES_MIN 1024u /* small packets take whole frames, too */
+#define RING_FRAMES_MIN 1024u /* small packets use whole frames too */
 #define BLOCK_BYTES 65536
 #define FRAME_BYTES_MAX 32768u
 #define PACKET_HEADER_BYTES 128 /* of a frame in the ring: tpacket2_hdr, address and alignment */
 #define XDP_MTU_MAX 3400 /* a frame, an mbuf and the headroom of XDP share a page */
 #define XDP_BUFFER_BYTES (3712 + RTE_PKTMBUF_HEADROOM)
 #define XDP_BUFFERS                                                                                \
-	12288 /* fill, receive, transmit and completion rings of 2,048, and what is held */
+	12288 /* fill, receive, transmit and completion rings of 2,048, and packets held */
 #define XDP_RING_FRAMES 2048
 #define OTHER_BUFFERS 8192
 #define OTHER_RING_FRAMES 1024
@@ -95,7 +95,7 @@ static int read_mtu(struct dpdk_port *port, char *error, size_t error_bytes) {
 	return code;
 }
 
-/* The PMD lays frames end to end, so a block must be a multiple of them. */
+/* The PMD packs frames without gaps, so the block size must be a multiple of theirs. */
 static int set_packet_ring(struct dpdk_port *port) {
 	uint32_t frame = 2048, count;
 	int code;
@@ -111,7 +111,7 @@ static int set_packet_ring(struct dpdk_port *port) {
 		code = complete_number(port, "framecnt", count);
 	if (code == 0)
 		code = complete_number(port, "blocksz", frame > BLOCK_BYTES ? frame : BLOCK_BYTES);
-	/* Without it frames would pass by the interface's queue: no shaping, no fairness. */
+	/* Without it frames would bypass the interface's queue: no shaping, no fairness. */
 	if (code == 0)
 		code = dpdk_complete_devargs(port, "qdisc_bypass", "0");
 	port->ring_frames = count;
@@ -137,7 +137,7 @@ static int set_xdp_ring(struct dpdk_port *port, char *error, size_t error_bytes)
 	port->buffer_bytes = RTE_MBUF_DEFAULT_BUF_SIZE;
 	if (port->mtu > 1500)
 		port->buffer_bytes = XDP_BUFFER_BYTES;
-	/* Busy polling makes the socket's own wake-ups come late or never (veth has none to poll). */
+	/* Busy polling delays or suppresses the socket's own wake-ups (veth has none to poll). */
 	return dpdk_complete_devargs(port, "busy_budget", "0");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting EAL with what we need: one thread that the kernel may place, and memory for the ports. */
+/* Starting EAL as we need it: one thread that the kernel may schedule freely, and memory for the ports. */
 #include "hd_dpdk_port.h"
 
 #include <rte_eal.h>
@@ -24,7 +24,7 @@ struct words {
 	char text[TEXT_BYTES]; /* EAL keeps pointers into it */
 };
 
-/* EAL is the process's: one state for all drivers. */
+/* EAL belongs to the process: one state for all drivers. */
 static pthread_mutex_t eal_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool eal_started;
 static struct words eal_words;
@@ -46,7 +46,7 @@ add(struct words *words, const char *format, ...) {
 	return true;
 }
 
-/* One of the options, given by separate word or with '='. */
+/* One of the options, given as a separate word or with '='. */
 static bool has(const struct words *words, const char *const *options) {
 	for (int i = 0; i < words->count; i++)
 		for (const char *const *option = options; *option; option++) {
@@ -91,7 +91,7 @@ static uint64_t huge_memory(void) {
 	return sum;
 }
 
-/* Hugepages where there are enough, without files of theirs; else ordinary memory. */
+/* Hugepages if there are enough, without files; else ordinary memory. */
 static bool add_memory(struct words *words, const struct dpdk_eal *eal) {
 	static const char *const options[]
 		= {"-m",
@@ -114,7 +114,7 @@ static bool add_memory(struct words *words, const struct dpdk_eal *eal) {
 	return add(words, "--no-huge") && add(words, "-m") && add(words, "%u", (unsigned)needed);
 }
 
-/* EAL pins its main thread to one core, which nodes on a small machine would share: all that we have. */
+/* EAL pins its main thread to one core, which nodes on a small machine would share: allow all our cores. */
 static bool add_cores(struct words *words) {
 	static const char *const options[] = {"-l", "-c", "--lcores", "-s", NULL};
 	char list[1024];
@@ -130,7 +130,7 @@ static bool add_cores(struct words *words) {
 	return add(words, "--lcores") && add(words, "0@(%s)", list);
 }
 
-/* Only these ports: another process may have the other ones. */
+/* Only these ports: another process may own the others. */
 static bool add_buses(struct words *words, const struct dpdk_eal *eal) {
 	static const char *const options[] = {"-a", "--allow", "-b", "--block", "--no-pci", NULL};
 	bool good = true, none = true;
@@ -160,12 +160,12 @@ static bool make_words(struct words *words, const struct dpdk_eal *eal) {
 	return good && add_memory(words, eal) && add_cores(words) && add_buses(words, eal);
 }
 
-/* --- starting it --- */
+/* --- starting the EAL --- */
 
 struct start {
 	struct words *words;
 	int code;
-	int error; /* rte_errno is each thread's own */
+	int error; /* rte_errno is per thread */
 	cpu_set_t cores; /* that EAL gave its main thread */
 };
 
@@ -186,11 +186,11 @@ static bool is_realtime(void) {
 }
 
 /*
- * EAL waits for each thread that it begins in sleeps of 1 us. A real-time thread's timers have no slack, so these are
- * over before it has left its core, and what inherited its priority and that core never runs (SCHED_RR: not before its
- * slice is over). From an ordinary thread EAL's own are ordinary, too. (To lower ourselves meanwhile would take a
- * privilege to come back.) The caller is then no thread of EAL's, and registers as any other that drives a port.
- * 0 or -errno.
+ * EAL waits for each thread that it starts in sleeps of 1 us. A real-time thread's timers have no slack, so these
+ * sleeps end before it has left its core, and a thread that inherited its priority and core never runs (SCHED_RR: not
+ * before its time slice ends). Started from an ordinary thread, EAL's own threads are ordinary too. (Lowering our own
+ * priority meanwhile would need a privilege to raise it again.) The caller is then not a thread of EAL's, and registers
+ * like any other that drives a port. 0 or -errno.
  */
 static int start_aside(struct start *start) {
 	const struct sched_param ordinary = {0};
@@ -229,7 +229,10 @@ static int start_words(struct words *words, char *error, size_t error_bytes) {
 	if (start.code >= 0)
 		return 0;
 	(void)snprintf(
-		error, error_bytes, "eal: %s (its own words are above)", rte_strerror(start.error)
+		error,
+		error_bytes,
+		"eal: %s (see its own messages above)",
+		rte_strerror(start.error)
 	);
 	return start.error > 0 ? -start.error : -EIO;
 }

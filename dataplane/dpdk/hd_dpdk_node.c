@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The port of a node: what it offloads, how its driver sleeps on it, and its XDP program. */
+/* The port of a node: its offloads, how its driver sleeps on it, and its XDP program. */
 #include "hd_dpdk_private.h"
 #include "hd_dpdk_xdp.h"
 
@@ -30,7 +30,7 @@ void dpdk_kick(struct hd_dpdk *d) {
 		dpdk_count(&d->counters.ring_kicks, 1);
 }
 
-/* Every queue's interrupt can be slept on, or none is. */
+/* True if every queue's interrupt can be slept on; else none is. */
 static bool watch_interrupts(struct hd_dpdk *d) {
 	struct dpdk_port *port = &d->port;
 
@@ -66,7 +66,7 @@ static int choose_sleep(struct hd_dpdk *d) {
 
 /* --- the XDP program of an af_xdp port --- */
 
-/* Hands our program over, unless the devargs name another. Returns its descriptor, -1: none, or -errno. */
+/* Passes our program to DPDK, unless the devargs name another. Returns its descriptor, -1: none, or -errno. */
 static int offer_program(struct dpdk_port *port, char *error, size_t error_bytes) {
 #ifdef HD_WITH_BPF
 	char who[64] = "the interface", path[32];
@@ -107,18 +107,18 @@ static void take_program_off(struct dpdk_port *port) {
 #ifdef HD_WITH_BPF
 	char who[64];
 
-	/* DPDK does it, but not after every failure. */
+	/* DPDK removes it, but not after every failure. */
 	if (port->steers)
 		(void)dpdk_xdp_clear(port->interface, who, sizeof who);
 #endif
 	port->steers = false;
 }
 
-/* --- all of it --- */
+/* --- open and close --- */
 
 static void take_identity(struct hd_dpdk *d) {
 	memcpy(d->self.mac.bytes, d->port.mac, sizeof d->self.mac.bytes);
-	/* Beside a kernel that leaves checksums to hardware, and a port that does not say so. */
+	/* The kernel next to this port leaves checksums to hardware, and the port does not report it. */
 	d->self.unfinished_sums = dpdk_is_virtual(&d->port);
 	if (d->port.offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM)
 		d->offload |= HD_FRAME_OFFLOAD_IP;

@@ -37,7 +37,7 @@ static int probe(struct dpdk_port *port, char *error, size_t error_bytes) {
 	if (rte_eth_dev_get_port_by_name(name, &id) < 0) {
 		bool found = false;
 
-		/* A PCI device's port may be named otherwise. */
+		/* A PCI device's port may have another name. */
 		RTE_ETH_FOREACH_MATCHING_DEV(id, port->devargs, &iterator) {
 			found = true;
 			rte_eth_iterator_cleanup(&iterator);
@@ -70,7 +70,7 @@ static int make_pool(struct dpdk_port *port, char *error, size_t error_bytes) {
 	return 0;
 }
 
-/* One thread serves all queues: as many as the devargs of a kernel's interface ask for, of others one. */
+/* One thread serves all queues: as many as the devargs of a kernel's interface request, one for others. */
 static uint16_t choose_queues(const struct dpdk_port *port, const struct rte_eth_dev_info *info) {
 	uint16_t queues = RTE_MIN(info->max_rx_queues, info->max_tx_queues);
 
@@ -92,7 +92,7 @@ static int set_queues(
 	int socket = rte_eth_dev_socket_id(port->id);
 	int code;
 
-	/* Receive interrupts where the port has them; a second try without. */
+	/* Receive interrupts if the port has them; a second try without. */
 	conf.intr_conf.rxq = port->kind == DPDK_OTHER && wish->interrupts;
 	code = rte_eth_dev_configure(port->id, port->queues, port->queues, &conf);
 	if (code < 0 && conf.intr_conf.rxq) {
@@ -139,7 +139,7 @@ start(struct dpdk_port *port, const struct dpdk_wish *wish, char *error, size_t 
 	memcpy(port->mac, mac.addr_bytes, sizeof port->mac);
 	if (port->kind == DPDK_OTHER && rte_eth_dev_get_mtu(port->id, &mtu) == 0)
 		port->mtu = mtu;
-	/* Ports of memory have no stations to choose from. */
+	/* Memory ports have no stations to filter. */
 	if (wish->promiscuous)
 		(void)rte_eth_promiscuous_enable(port->id);
 	return 0;

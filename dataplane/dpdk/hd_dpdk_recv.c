@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receiving: bursts of every queue, sorted by what they are; UDP goes to the core as one burst. */
+/* Receiving: bursts of every queue, sorted by kind; UDP goes to the core as one burst. */
 #include "hd_dpdk_private.h"
 
 static unsigned checked_by_port(const struct rte_mbuf *frame) {
@@ -16,7 +16,7 @@ static void take_arp(struct hd_dpdk *d, const struct hd_frame *frame) {
 	bool for_us = frame->request && frame->target == d->self.ipv4;
 
 	dpdk_count(frame->request ? &d->counters.arp_requests : &d->counters.arp_answers, 1);
-	/* Who is not of our network cannot be a neighbour. */
+	/* A host outside our network cannot be a neighbour. */
 	if ((frame->source & d->mask) != d->network)
 		return;
 	hd_neighbours_learn(d->neighbours, d->loop.now, frame->source, &frame->source_mac, for_us);
@@ -51,7 +51,7 @@ static void take_udp(struct hd_dpdk *d, const struct hd_frame *frame, struct hd_
 		dpdk_count(&d->counters.unfinished_sums, 1);
 }
 
-/* Sorts a burst; returns how many packets are for the core. */
+/* Sorts a burst; returns the number of packets for the core. */
 static size_t sort(struct hd_dpdk *d, uint16_t count) {
 	size_t packets = 0;
 

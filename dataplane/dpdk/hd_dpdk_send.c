@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending: each packet becomes one mbuf at once (head and payload are copied, so nothing is borrowed), and
- * bursts leave when they are full or the core has returned. Packets to one peer stay on one queue.
+ * Sending: each packet becomes one mbuf at once (head and payload are copied, so nothing is borrowed). Bursts leave
+ * when they are full or the core has returned. Packets to one peer stay on one queue.
  *
- * The node's thread never waits for the port. What a full ring does not take waits in the queue, at most
- * DPDK_WAITING_MAX frames: a quarter of them only for control, answers to strangers not at all, and a few ARP answers.
- * So do at most DPDK_HELD_MAX frames whose receiver's Ethernet address is not known yet. Control goes to the front of
- * the queue, behind other control.
+ * The node's thread never waits for the port. Frames that a full ring refuses wait in the queue, at most
+ * DPDK_WAITING_MAX: the last quarter of the room is for control only; answers to strangers do not wait, and only a few
+ * ARP answers do. Likewise at most DPDK_HELD_MAX frames wait for their receiver's Ethernet address. Control goes to the
+ * front of the queue, behind other control.
  */
 #include "hd_dpdk_private.h"
 
@@ -19,8 +19,8 @@ static uint16_t queue_of(const struct hd_dpdk *d, uint32_t ipv4) {
 /* --- to the port --------------------------------------------------------------------------- */
 
 /*
- * The port owns what it takes at once, so what is counted is looked at before: a UDP packet's mbuf knows its
- * headers' lengths, ARP and ICMP have none. Returns how many it took.
+ * The port owns the frames at once, so they are counted before: a UDP packet's mbuf has its headers' lengths, ARP and
+ * ICMP have none. Returns the number taken.
  */
 static uint16_t burst(struct hd_dpdk *d, uint16_t queue, uint16_t first) {
 	struct dpdk_send_queue *send = &d->send[queue];
@@ -51,7 +51,7 @@ static void give_up(struct hd_dpdk *d, uint16_t queue, struct rte_mbuf **frames,
 	rte_pktmbuf_free_bulk(frames, count);
 }
 
-/* What is left behind waits, unless the ring has taken nothing for DPDK_SEND_WAIT_US. */
+/* The rest waits, unless the ring has taken nothing for DPDK_SEND_WAIT_US. */
 static void flush_queue(struct hd_dpdk *d, uint16_t queue) {
 	struct dpdk_send_queue *send = &d->send[queue];
 	bool was_full = send->full_since != 0;
@@ -157,7 +157,7 @@ static void ask(void *owner, uint32_t ipv4, const struct hd_mac *mac) {
 	enqueue(d, 0, frame, DPDK_CONTROL);
 }
 
-/* A neighbour that hears nothing loses us: a few answers are control, a flood of them is not. */
+/* A neighbour without answers loses us: a few ARP answers are sent like control, a flood of requests is limited. */
 static bool may_answer_arp(struct hd_dpdk *d) {
 	if (d->send[0].full_since == 0)
 		return true;
@@ -197,7 +197,7 @@ void dpdk_answer_echo(struct hd_dpdk *d, const struct hd_frame *request) {
 	enqueue(d, 0, frame, DPDK_STRANGER);
 }
 
-/* A held packet has all but its destination. */
+/* A held packet lacks only its destination address. */
 static void send_held(void *owner, void *packet, const struct hd_mac *mac) {
 	struct hd_dpdk *d = owner;
 	struct rte_mbuf *frame = packet;
@@ -232,7 +232,7 @@ static void set_offloads(const struct hd_dpdk *d, struct rte_mbuf *frame) {
 		frame->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM;
 }
 
-/* Our neighbour on the way there, 0: there is no way. */
+/* The neighbour towards this address, 0: there is no route. */
 static uint32_t next_hop(const struct hd_dpdk *d, uint32_t ipv4) {
 	if (ipv4 == d->self.ipv4)
 		return 0;
@@ -244,7 +244,7 @@ struct content {
 	size_t head_bytes, payload_bytes;
 };
 
-/* A frame with all but its headers; NULL: counted. */
+/* A frame without its headers; NULL: counted. */
 static struct rte_mbuf *make_frame(struct hd_dpdk *d, const struct content *content) {
 	size_t bytes = content->head_bytes + content->payload_bytes;
 	struct rte_mbuf *frame;
@@ -288,7 +288,7 @@ send_to(struct hd_dpdk *d, enum dpdk_class class, struct hd_addr peer, const str
 		dpdk_count(&d->counters.send_no_route, 1);
 		return;
 	}
-	/* Nor is anybody asked for the address of a stranger, who may be nobody. */
+	/* No ARP request is sent for a stranger, whose address may be forged. */
 	if (class == DPDK_STRANGER && d->held >= DPDK_HELD_STRANGERS
 	    && !hd_neighbours_knows(d->neighbours, hop)) {
 		dpdk_count(&d->counters.send_strangers, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sockets behind virtual ports. af_packet and af_xdp have no receive interrupts that DPDK knows of,
- * but each queue is a socket of this process: sleeping on it wakes within about 11 us, where naps of
- * that length would cost half a core. They are found by what appears while the port is set up.
+ * The sockets behind virtual ports. af_packet and af_xdp offer DPDK no receive interrupts, but each of their queues is
+ * a socket of this process: sleeping on it wakes within about 11 us, where naps of that length would cost half a core.
+ * The sockets are found as the descriptors that appear while the port is set up.
  */
 #include "hd_dpdk_port.h"
 
@@ -23,7 +23,7 @@
 #ifndef SOL_XDP
 #define SOL_XDP 283
 #endif
-#define SEND_BUFFER_BYTES (64 << 20) /* above what the ring holds, skbs being bigger than frames */
+#define SEND_BUFFER_BYTES (64 << 20) /* above the ring's capacity, as skbs are larger than frames */
 
 static bool is_port_socket(int fd) {
 	int domain = 0;
@@ -50,7 +50,7 @@ void dpdk_list_sockets(bool present[DPDK_FDS_MAX]) {
 		closedir(folder);
 }
 
-/* Without a filter the frames are dropped one by one, and counted. */
+/* Without a filter the frames are dropped, and counted, one by one. */
 static void attach(int fd, struct sock_filter *program, unsigned short count) {
 	const struct sock_fprog filter = {.len = count, .filter = program};
 
@@ -58,8 +58,8 @@ static void attach(int fd, struct sock_filter *program, unsigned short count) {
 }
 
 /*
- * Only ARP and IPv4 for our address need to be copied into the ring. What the host's kernel itself sends
- * by this interface would be, too, and wake us for nothing.
+ * Only ARP and IPv4 for our address need copying into the ring. Otherwise frames that the host's kernel sends on this
+ * interface would be copied too, and wake us for nothing.
  */
 static void filter_packets(int fd, uint32_t ipv4) {
 	struct sock_filter program[] = {
@@ -79,7 +79,7 @@ static void filter_packets(int fd, uint32_t ipv4) {
 	attach(fd, program, sizeof program / sizeof program[0]);
 }
 
-/* Everything that came in by the interface; nothing that the kernel sends by it. */
+/* Passes frames received on the interface, not those that the kernel sends on it. */
 static void filter_outgoing(int fd) {
 	struct sock_filter program[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
@@ -95,7 +95,7 @@ static void prepare(const struct dpdk_port *port, int fd, uint32_t only_ipv4) {
 	int bytes = SEND_BUFFER_BYTES;
 
 	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-	/* With the kernel's default a burst of jumbo frames would stall in the ring. */
+	/* With the kernel's default size a burst of jumbo frames would stall in the ring. */
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) < 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 	if (port->kind == DPDK_AF_PACKET && only_ipv4 != 0)
@@ -121,8 +121,8 @@ void dpdk_adopt_sockets(
 }
 
 /*
- * A frame that the interface's queue has no room for stays in af_packet's ring, and nothing but another
- * send call moves it on. The call sends what there is; 0: there was nothing left.
+ * A frame for which the interface's queue has no room stays in af_packet's ring until the next send call. This call
+ * sends the ring's frames; 0: none was left.
  */
 bool dpdk_kick_port(const struct dpdk_port *port) {
 	bool left = false;
@@ -150,14 +150,14 @@ uint32_t dpdk_clear_port_errors(const struct dpdk_port *port) {
 	return errors;
 }
 
-/* Each queue of af_packet and af_xdp is one socket, and both PMDs open them in the queues' order. */
+/* Each queue of af_packet and af_xdp is one socket, and both PMDs open them in the order of the queues. */
 static int socket_of(const struct dpdk_port *port, uint16_t queue) {
 	bool socket = port->kind == DPDK_AF_PACKET || port->kind == DPDK_AF_XDP;
 
 	return socket && queue < port->descriptor_count ? port->descriptor[queue] : -1;
 }
 
-/* Reading sets the kernel's counter to 0, so it is kept by who reads it: two readers may meet. */
+/* Reading resets the kernel's counter, so the caller keeps the sum: two readers may meet. */
 static uint64_t packet_lost(_Atomic uint64_t *lost, int fd) {
 	struct tpacket_stats stats = {0};
 	socklen_t bytes = sizeof stats;
@@ -182,7 +182,7 @@ uint64_t dpdk_port_lost(const struct dpdk_port *port, uint16_t queue, _Atomic ui
 
 	if (fd >= 0)
 		return port->kind == DPDK_AF_PACKET ? packet_lost(lost, fd) : xdp_lost(fd);
-	/* Another port has one queue. */
+	/* Other ports have one queue. */
 	return rte_eth_stats_get(port->id, &stats) == 0 ? stats.imissed : 0;
 }
 

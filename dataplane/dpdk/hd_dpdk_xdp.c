@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DPDK loads, attaches and removes the program (its devarg xdp_prog); here it is handed over, told what to
- * steer, and taken off when a process was killed before DPDK could.
+ * DPDK loads, attaches and removes the program (its devarg xdp_prog). This file provides it, sets the address to steer,
+ * and removes it if a process was killed before DPDK could.
  */
 #include "hd_dpdk_xdp.h"
 #include "hd_steer.h"
@@ -39,7 +39,7 @@ int dpdk_xdp_file(void) {
 	return fd < 0 ? -errno : fd;
 }
 
-/* When a process began, in ticks since the machine did; 0: there is none. */
+/* When a process started, in ticks since boot; 0: there is none. */
 static uint64_t started_at(uint32_t pid) {
 	char path[32], line[1024] = "";
 	unsigned long long ticks = 0;
@@ -53,7 +53,7 @@ static uint64_t started_at(uint32_t pid) {
 	if (!fgets(line, sizeof line, file))
 		line[0] = '\0';
 	(void)fclose(file);
-	at = strrchr(line, ')'); /* the name may hold anything */
+	at = strrchr(line, ')'); /* the name may contain anything */
 	for (int field = 2; at && field < 22; field++)
 		at = strchr(at + 1, ' ');
 	if (at)
@@ -61,7 +61,7 @@ static uint64_t started_at(uint32_t pid) {
 	return ticks;
 }
 
-/* The program on an interface: its descriptor and what is known of it. -ENOENT: there is none. */
+/* Finds the program on an interface: its descriptor and its description. -ENOENT: there is none. */
 static int find_program_on(int interface, struct bpf_prog_info *info, uint32_t maps[MAPS_MAX]) {
 	uint32_t id = 0, bytes = sizeof *info;
 	int fd, code = bpf_xdp_query_id(interface, 0, &id);
@@ -82,7 +82,7 @@ static int find_program_on(int interface, struct bpf_prog_info *info, uint32_t m
 	return fd;
 }
 
-/* The map of that name among a program's, or -ENOENT. */
+/* Finds a program's map of this name, or -ENOENT. */
 static int find_map(const struct bpf_prog_info *info, const uint32_t *maps, const char *name) {
 	for (uint32_t i = 0; i < info->nr_map_ids && i < MAPS_MAX; i++) {
 		struct bpf_map_info map = {0};
@@ -98,7 +98,7 @@ static int find_map(const struct bpf_prog_info *info, const uint32_t *maps, cons
 	return -ENOENT;
 }
 
-/* The process whose sockets it feeds, 0 when that is gone. */
+/* The process that owns the sockets, 0 if it has ended. */
 static uint32_t living_owner(const struct bpf_prog_info *info, const uint32_t *maps) {
 	struct hd_steer node = {0};
 	uint32_t first = 0;

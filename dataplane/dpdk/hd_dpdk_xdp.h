@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The steering program of an af_xdp port (dataplane/bpf/steer.bpf.c): where DPDK finds it, and whose it is. */
+/* The steering program of an af_xdp port (dataplane/bpf/steer.bpf.c): loading it, and its owner. */
 #ifndef HD_DPDK_XDP_H
 #define HD_DPDK_XDP_H
 
@@ -8,11 +8,11 @@
 /* The program as a file in memory: a descriptor for `xdp_prog=/proc/self/fd/N`, or -errno. */
 int dpdk_xdp_file(void);
 /*
- * Makes room on an interface: takes off a steering program that a killed process left. -EBUSY when
- * another program is there, or the process lives; *who says which.
+ * Removes a steering program of a killed process from an interface. -EBUSY when another program is there, or the
+ * process is alive; *who says which.
  */
 int dpdk_xdp_clear(int interface, char *who, size_t who_bytes);
-/* Tells the program on the interface what is the node's: from here on frames come. 0 or -errno. */
+/* Sets the node's address and port in the interface's program, which then starts to steer. 0 or -errno. */
 int dpdk_xdp_steer(int interface, uint32_t ipv4, uint16_t port);
 
 #endif

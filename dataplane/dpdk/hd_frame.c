@@ -17,7 +17,7 @@
 #define ARP_REQUEST 1
 #define ARP_REPLY 2
 
-static const struct hd_mac everybody = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+static const struct hd_mac broadcast_mac = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
 const char *hd_frame_reason_name(enum hd_frame_reason reason) {
 	static const char *const names[HD_FRAME_REASON_COUNT]
@@ -32,7 +32,7 @@ const char *hd_frame_reason_name(enum hd_frame_reason reason) {
 
 /* --- checksums ----------------------------------------------------------------------------- */
 
-/* The sum may be taken in this machine's byte order (RFC 1071, section 2B), in words of any size. */
+/* The sum may be computed in this machine's byte order (RFC 1071, section 2B), in words of any size. */
 uint64_t hd_frame_sum(const uint8_t *data, size_t bytes) {
 	uint64_t low = 0, high = 0;
 
@@ -65,7 +65,7 @@ uint16_t hd_frame_fold(uint64_t sum) {
 	return (uint16_t)~fold(sum);
 }
 
-/* Of UDP over this IPv4 header, in this machine's order as above. */
+/* For UDP over this IPv4 header, in this machine's order as above. */
 static uint64_t pseudo_sum(const uint8_t *ip, size_t udp_bytes) {
 	uint8_t rest[4] = {0, PROTOCOL_UDP};
 
@@ -90,7 +90,7 @@ static bool same_mac(const uint8_t *a, const struct hd_mac *b) {
 	return memcmp(a, b->bytes, HD_MAC_BYTES) == 0;
 }
 
-/* A station's own address: not a group's, not all zeros. */
+/* The address of a single station: not a group's, not all zeros. */
 static bool is_station(const uint8_t *mac) {
 	static const uint8_t zeros[HD_MAC_BYTES];
 
@@ -131,7 +131,7 @@ static enum hd_frame_kind parse_arp(
 	out->source = hd_get32(arp + 14);
 	out->target = hd_get32(arp + 24);
 	out->request = operation == ARP_REQUEST;
-	/* Who speaks for another station, or for us, is not believed. */
+	/* Rejects ARP in the name of another station, or in ours. */
 	if (!same_mac(arp + 8, &out->source_mac) || !is_host(out->source)
 	    || out->source == self->ipv4)
 		return drop(out, HD_FRAME_ARP_SENDER);
@@ -151,7 +151,7 @@ parse_icmp(const uint8_t *icmp, size_t bytes, unsigned checked, struct hd_frame 
 	return keep(out, HD_FRAME_ECHO);
 }
 
-/* 0 in the field: the sender made none. */
+/* 0 in the field: the sender computed none. */
 static bool udp_sum_good(
 	const struct hd_frame_self *self,
 	const uint8_t *ip,
@@ -195,7 +195,7 @@ static enum hd_frame_kind parse_udp(
 	return keep(out, HD_FRAME_UDP);
 }
 
-/* What follows the length checks; `bytes` is the packet's by its own word. */
+/* After the length checks; `bytes` is the packet's length by its header. */
 static enum hd_frame_kind parse_packet(
 	const struct hd_frame_self *self,
 	const uint8_t *ip,
@@ -236,7 +236,7 @@ static enum hd_frame_kind parse_ipv4(
 	total = hd_get16(ip + 2);
 	if (ip[0] >> 4 != 4 || header < IPV4_BYTES || total < header)
 		return drop(out, HD_FRAME_IP_HEADER);
-	/* Longer frames are padded; shorter ones were cut. */
+	/* Longer frames are padded; shorter ones were truncated. */
 	if (total > bytes)
 		return drop(out, HD_FRAME_TRUNCATED);
 	return parse_packet(self, ip, total, out, checked);
@@ -257,9 +257,9 @@ enum hd_frame_kind hd_frame_parse(
 		return drop(out, HD_FRAME_RUNT);
 	memcpy(out->source_mac.bytes, frame + HD_MAC_BYTES, HD_MAC_BYTES);
 	to_us = same_mac(frame, &self->mac);
-	to_all = same_mac(frame, &everybody);
+	to_all = same_mac(frame, &broadcast_mac);
 	type = hd_get16(frame + 12);
-	/* Only a question may go to everybody. */
+	/* Only a request may be broadcast. */
 	if (!to_us && !(to_all && type == ETHERTYPE_ARP))
 		return drop(out, HD_FRAME_OTHER_MAC);
 	if (!is_station(out->source_mac.bytes) || same_mac(self->mac.bytes, &out->source_mac))
@@ -327,7 +327,7 @@ void hd_frame_put_udp(
 		return;
 	}
 	sum = hd_frame_fold(pseudo_sum(ip, udp_bytes) + hd_frame_sum(udp, udp_bytes));
-	store_sum(udp + 6, sum ? sum : UINT16_MAX); /* 0 would say that there is none */
+	store_sum(udp + 6, sum ? sum : UINT16_MAX); /* 0 would mean no checksum */
 }
 
 static void
@@ -357,7 +357,7 @@ void hd_frame_put_arp_request(
 	const struct hd_mac *mac,
 	uint8_t *frame
 ) {
-	put_ethernet(self, mac ? mac : &everybody, ETHERTYPE_ARP, frame);
+	put_ethernet(self, mac ? mac : &broadcast_mac, ETHERTYPE_ARP, frame);
 	put_arp(self, ARP_REQUEST, ipv4, mac, frame);
 }
 

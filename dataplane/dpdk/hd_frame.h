@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ethernet frames of the small part of the stack that a node without a kernel socket needs. Pure.
+ * Ethernet frames, for the small part of the stack that a node without a kernel socket needs. Pure.
  *
  *   0         14                34        42
  *   +---------+-----------------+---------+----------------------+
@@ -8,7 +8,7 @@
  *   |         | (options pass)  | ICMP    | echo request         |   -> HD_FRAME_ECHO
  *   |         | ARP for IPv4                                     |   -> HD_FRAME_ARP
  *   +---------+--------------------------------------------------+
- *   anything else, and anything that contradicts itself            -> HD_FRAME_DROP, with the reason
+ *   anything else, and anything inconsistent                       -> HD_FRAME_DROP, with the reason
  *
  * Formats: RFC 894, 791, 768, 792, 826; checksums: RFC 1071.
  */
@@ -20,21 +20,21 @@
 #define HD_MAC_BYTES 6
 #define HD_ETHERNET_BYTES 14
 #define HD_FRAME_UDP_BYTES 42 /* Ethernet, IPv4 without options, UDP */
-#define HD_FRAME_ARP_BYTES 60 /* 42 and the padding that Ethernet asks for */
+#define HD_FRAME_ARP_BYTES 60 /* 42 and Ethernet's minimum padding */
 
 struct hd_mac {
 	uint8_t bytes[HD_MAC_BYTES];
 };
 
-/* Whose frames these are. */
+/* The addresses of this node. */
 struct hd_frame_self {
 	struct hd_mac mac;
 	uint32_t ipv4;
-	uint16_t port; /* the one UDP port that is ours */
+	uint16_t port; /* our UDP port */
 	/*
-	 * The port is a virtual one next to a kernel that leaves checksums to hardware which is not
-	 * there: the field holds the sum of the pseudo header alone. Such packets never were on a
-	 * wire. They are taken (one in 65,536 damaged packets more passes than would otherwise).
+	 * The port is a virtual one next to a kernel that leaves checksums to hardware which is not there: the field
+	 * holds the sum of the pseudo header only. Such packets were never on a wire. They are accepted (one more in
+	 * 65,536 damaged packets passes).
 	 */
 	bool unfinished_sums;
 };
@@ -46,7 +46,7 @@ enum hd_frame_kind {
 	HD_FRAME_ECHO
 };
 
-/* Why a frame is dropped: X(name, help). The name is the counter's. */
+/* Why a frame is dropped: X(name, help). The name is also the counter's. */
 #define HD_FRAME_REASONS(X)                                                                        \
 	X(RUNT, runt, "shorter than the headers that it must have")                                \
 	X(OTHER_MAC, other_mac, "sent to another Ethernet address")                                \
@@ -75,7 +75,7 @@ enum hd_frame_reason {
 	HD_FRAME_REASON_COUNT
 };
 
-/* What the port's hardware has checked already. */
+/* Checks that the port's hardware has done. */
 #define HD_FRAME_IP_GOOD 1u
 #define HD_FRAME_L4_GOOD 2u
 
@@ -85,16 +85,16 @@ struct hd_frame {
 	struct hd_mac source_mac;
 	uint32_t source; /* IPv4 address; ARP: the sender's */
 	uint16_t source_port; /* UDP */
-	bool unfinished; /* UDP whose checksum was left to hardware */
+	bool unfinished; /* UDP with its checksum left to hardware */
 	/* UDP: the payload. ICMP: the message with its header. Within the frame. */
 	const uint8_t *data;
 	size_t bytes;
 	/* ARP */
-	bool request; /* asks; else it answers */
-	uint32_t target; /* whom it asks for, or tells */
+	bool request; /* a request; else an answer */
+	uint32_t target; /* the address asked for, or the receiver */
 };
 
-/* Total: any bytes. *out is set whole; data points into the frame. Returns out->kind. */
+/* Accepts any bytes. *out is set completely; data points into the frame. Returns out->kind. */
 enum hd_frame_kind hd_frame_parse(
 	const struct hd_frame_self *self,
 	const uint8_t *frame,
@@ -108,21 +108,20 @@ const char *hd_frame_reason_name(enum hd_frame_reason reason);
 
 /* --- building ------------------------------------------------------------------------------ */
 
-/* Where a UDP packet goes. */
+/* The destination of a UDP packet. */
 struct hd_frame_to {
 	struct hd_mac mac;
 	uint32_t ipv4;
 	uint16_t port;
 };
 
-/* What is left to hardware. */
+/* Checksums left to hardware. */
 #define HD_FRAME_OFFLOAD_IP 1u
 #define HD_FRAME_OFFLOAD_UDP 2u
 
 /*
- * Writes the HD_FRAME_UDP_BYTES of headers before a payload that is in place behind them (at most
- * 65,507 bytes). "Don't fragment" is set. Checksums that are offloaded are left as hardware wants them:
- * IPv4 0, UDP the sum of the pseudo header.
+ * Writes the HD_FRAME_UDP_BYTES of headers before a payload that is in place behind them (at most 65,507 bytes). "Don't
+ * fragment" is set. Offloaded checksums are prepared for hardware: IPv4 0, UDP the sum of the pseudo header.
  */
 void hd_frame_put_udp(
 	const struct hd_frame_self *self,
@@ -132,7 +131,7 @@ void hd_frame_put_udp(
 	unsigned offload
 );
 
-/* Writes HD_FRAME_ARP_BYTES: a question for `ipv4` (mac NULL: to everybody), or the answer to it. */
+/* Writes HD_FRAME_ARP_BYTES: a request for `ipv4` (mac NULL: broadcast), or the answer to one. */
 void hd_frame_put_arp_request(
 	const struct hd_frame_self *self,
 	uint32_t ipv4,
@@ -154,9 +153,9 @@ size_t hd_frame_put_echo_reply(
 	size_t capacity
 );
 
-/* One's complement sum of bytes in any order of calls on even lengths, to be folded; about 8 bytes a cycle. */
+/* One's complement sum of bytes, to be folded; calls on even lengths may come in any order; about 8 bytes a cycle. */
 uint64_t hd_frame_sum(const uint8_t *data, size_t bytes);
-/* The checksum field's value, in network order, of a sum. */
+/* The checksum field's value for a sum, in network order. */
 uint16_t hd_frame_fold(uint64_t sum);
 
 #endif

@@ -16,8 +16,8 @@ struct neighbour {
 	uint32_t ipv4;
 	struct hd_mac mac;
 	bool known, asking;
-	hd_ns heard_at; /* when the station last said so */
-	hd_ns asked_at; /* the last question */
+	hd_ns heard_at; /* when the station last confirmed it */
+	hd_ns asked_at; /* the last request */
 	hd_ns asking_since;
 	uint32_t waiting_count;
 	void *waiting[HD_NEIGHBOUR_WAITING_MAX]; /* in order; the first is the oldest */
@@ -139,7 +139,7 @@ static struct neighbour *add(struct hd_neighbours *n, uint32_t ipv4) {
 	return entry;
 }
 
-/* Old entries ask the station itself, which costs the others nothing. */
+/* Requests for old entries go to the station itself, which does not disturb others. */
 static void ask(struct hd_neighbours *n, struct neighbour *entry, hd_ns now) {
 	if (!entry->asking) {
 		entry->asking = true;
@@ -147,7 +147,7 @@ static void ask(struct hd_neighbours *n, struct neighbour *entry, hd_ns now) {
 	} else {
 		TAILQ_REMOVE(&n->asked, entry, asked);
 	}
-	TAILQ_INSERT_TAIL(&n->asked, entry, asked); /* so the list is in the order of asked_at */
+	TAILQ_INSERT_TAIL(&n->asked, entry, asked); /* so the list is ordered by asked_at */
 	entry->asked_at = now;
 	n->stats.asked++;
 	n->ops->ask(n->owner, entry->ipv4, entry->known ? &entry->mac : NULL);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node's driver, whichever it is: programs say what they were told on the command line and do not
- * know more.
+ * One interface to all drivers of a node: programs pass their command line's options and know no more.
  *
  *   program --- hd_driver_open(options) ---+--- udp    a kernel socket (hd_udp.h)
  *                                          +--- dpdk   a port without the kernel (hd_dpdk.h)
@@ -18,13 +17,13 @@
 
 struct hd_driver;
 
-/* What the user said; NULL: nothing. The texts are only read while the driver is opened. */
+/* The user's options; NULL: not given. The texts are only read while the driver is opened. */
 struct hd_driver_options {
 	const char *driver; /* "udp" (also NULL) or "dpdk" */
-	const char *eal; /* dpdk: further EAL arguments, between blanks */
+	const char *eal; /* dpdk: further EAL arguments, separated by blanks */
 	const char *port; /* dpdk: devargs of the ethdev port */
-	const char *address; /* dpdk: ADDR/BITS of ours */
-	const char *gateway; /* dpdk: for what lies beyond them */
+	const char *address; /* dpdk: our address as ADDR/BITS */
+	const char *gateway; /* dpdk: for addresses outside that network */
 	bool busy_poll; /* dpdk: never sleep */
 };
 
@@ -33,13 +32,13 @@ struct hd_driver_config {
 	struct hd_addr bind;
 	struct hd_driver_options options;
 	void (*event)(void *owner, const struct hd_event *event); /* may be NULL */
-	/* Runs on the driver's thread after hd_driver_wake(), with a sink to hand to the core. */
+	/* Runs on the driver's thread after hd_driver_wake(), with a sink to pass to the core. */
 	void (*woken)(void *owner, hd_ns now, struct hd_sink *sink);
 	void *owner;
 };
 
-/* 0 or -errno (-ENOTSUP: built without this driver, -EINVAL: the options); error says what in words. With
- * another driver than udp it begins with the option that is meant ("port: ..."). */
+/* 0 or -errno (-ENOTSUP: built without this driver, -EINVAL: the options); error gets a text. With drivers other than
+ * udp it begins with the option concerned ("port: ..."). */
 int hd_driver_open(
 	const struct hd_driver_config *config,
 	struct hd_driver **driver,
@@ -47,22 +46,22 @@ int hd_driver_open(
 	size_t error_bytes
 );
 void hd_driver_close(struct hd_driver *driver);
-/* In a child that was forked: gives back what is the child's, and leaves the parent's driver alone. */
+/* In a forked child: closes the child's resources without affecting the parent's driver. */
 void hd_driver_abandon(struct hd_driver *driver);
 
 /* ipv4 0: any address of this host. */
 struct hd_addr hd_driver_bound(const struct hd_driver *driver);
-/* Bytes that may be on their way to us, for receive_window_bytes. */
+/* Bytes that may be in flight to us, for receive_window_bytes. */
 uint32_t hd_driver_receive_window(const struct hd_driver *driver);
 
 /* Drives the node until hd_driver_stop(). 0 or -errno. */
 int hd_driver_run(struct hd_driver *driver, struct hd_node node);
-/* One round: waits at most until `until` (a hd_driver_now() time), then receives, ticks and sends. */
+/* One poll: waits at most until `until` (a hd_driver_now() time), then receives, ticks and sends. */
 int hd_driver_poll(struct hd_driver *driver, struct hd_node node, hd_ns until);
 void hd_driver_stop(struct hd_driver *driver);
 void hd_driver_wake(struct hd_driver *driver);
-/* A descriptor that is readable when hd_driver_poll() has something to do before the core's deadline:
- * for embedding a node into somebody else's loop. Only to be polled. */
+/* A descriptor that is readable when hd_driver_poll() has something to do before the core's deadline: for running a
+ * node in another program's loop. Only to be polled. */
 int hd_driver_fd(const struct hd_driver *driver);
 
 /* CLOCK_MONOTONIC in ns. */
@@ -76,7 +75,7 @@ struct hd_driver_counter {
 
 #define HD_DRIVER_COUNTERS_MAX 64
 
-/* Fills at most HD_DRIVER_COUNTERS_MAX; returns how many. Any thread; values may be a moment old. */
+/* Fills at most HD_DRIVER_COUNTERS_MAX; returns how many. Any thread; values may be slightly old. */
 size_t hd_driver_counters(
 	const struct hd_driver *driver,
 	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX]
@@ -84,27 +83,27 @@ size_t hd_driver_counters(
 
 /* Adds rows to the groups of ports and queues (hd_stat_groups.h). The driver's thread. */
 void hd_driver_stats(const struct hd_driver *driver, struct hd_stats *stats);
-/* Sets *core to what the calling thread has cost; of its loop nothing is known (polls: 0). 0 or -errno. */
+/* Sets *core to the calling thread's costs; its loop is unknown (polls: 0). 0 or -errno. */
 int hd_driver_thread_stats(struct hd_core_stats *core);
-/* Adds a row to the group of cores: the thread that calls, which is the driver's. NULL: of no driver. */
+/* Adds a row to the group of cores: the calling thread, which is the driver's. NULL: of no driver. */
 void hd_driver_core_stats(const struct hd_driver *driver, struct hd_stats *stats);
 const char *hd_driver_name(const struct hd_driver *driver); /* "udp", "dpdk" */
 
 /* --- command lines and environments -------------------------------------------------------- */
 
-/* Of struct hd_driver_options, for a program's table. */
+/* For struct hd_driver_options, in a program's table. */
 extern const struct hd_option hd_driver_option_table[];
-/* Whether it is another driver than udp: the words of a failure then name the option. */
+/* Whether another driver than udp was chosen: error texts then name the option. */
 bool hd_driver_was_chosen(const struct hd_driver_options *options);
-/* The same from HEDDLE_DRIVER, HEDDLE_PORT, HEDDLE_ADDRESS, HEDDLE_GATEWAY, HEDDLE_EAL and
- * HEDDLE_BUSY_POLL (set and not empty). */
+/* The same from HEDDLE_DRIVER, HEDDLE_PORT, HEDDLE_ADDRESS, HEDDLE_GATEWAY, HEDDLE_EAL and HEDDLE_BUSY_POLL (set and
+ * not empty). */
 void hd_driver_options_from_environment(struct hd_driver_options *options);
 
 /* Host name or dotted quad, with an optional ":port" (default HD_PORT): see hd_udp_resolve(). */
 int hd_driver_resolve(const char *text, struct hd_addr *addr);
-/* The same for an address of our own: port 0 is allowed and means any. */
+/* The same for our own address: port 0 is allowed and means any. */
 int hd_driver_resolve_own(const char *text, struct hd_addr *addr);
-/* What an error of either means, in words. */
+/* The text of an error of either. */
 const char *hd_driver_resolve_error(int code);
 /* "ADDR:PORT" in digits, at most 22 bytes with the NUL. */
 #define HD_ADDR_TEXT_BYTES 22

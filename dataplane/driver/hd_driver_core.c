@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the thread that drives a node costs. */
+/* The costs of the thread that drives a node. */
 #include "hd_driver.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@ static double seconds(const struct timeval *time) {
 	return (double)time->tv_sec + (double)time->tv_usec / 1e6;
 }
 
-/* The driver's loop runs on the core's thread, and counts its rounds among what it counts. */
+/* The driver's loop runs on the core's thread, and counts its polls. */
 static void take_polls(const struct hd_driver *driver, struct hd_core_stats *core) {
 	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX];
 	size_t count = hd_driver_counters(driver, counters);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The dpdk driver as a driver. */
+/* Adapts the dpdk driver to this interface. */
 #include "hd_dpdk.h"
 #include "hd_driver_private.h"
 #include "hd_limits.h"
@@ -77,9 +77,7 @@ static int read_config(
 	if (o->gateway && parse_ipv4(o->gateway, &dpdk->gateway) < 0)
 		return refuse(error, error_bytes, "gateway: '%s' (as in 10.0.0.254)", o->gateway);
 	if (config->bind.ipv4 != 0 && config->bind.ipv4 != dpdk->ipv4)
-		return refuse(
-			error, error_bytes, "address: %s is not where --listen asks for", o->address
-		);
+		return refuse(error, error_bytes, "address: %s differs from --listen", o->address);
 	return 0;
 }
 

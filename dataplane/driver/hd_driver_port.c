@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a driver counts, as the counters that all ports have. */
+/* Maps a driver's counters to the counters that all ports have. */
 #include "hd_driver_private.h"
 
 #include <string.h>
@@ -7,8 +7,8 @@
 #define DROP "drop_"
 #define OFFSET(field) offsetof(struct hd_port_stats, field)
 
-/* Drivers call alike what is alike. What was meant for others, the network brings to a healthy port too: it is counted
- * in the group `driver` only. Whatever else a driver has dropped came broken. */
+/* Drivers use the same names for the same things. Frames meant for others reach a healthy port too: they are counted
+ * only in the group `driver`. All other dropped frames were malformed. */
 static const struct {
 	const char *name;
 	size_t offset;

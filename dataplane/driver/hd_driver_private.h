@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A driver is an object of one of these classes; hd_driver.c only picks it. */
+/* A driver is an object of one of these classes; hd_driver.c only selects it. */
 #ifndef HD_DRIVER_PRIVATE_H
 #define HD_DRIVER_PRIVATE_H
 
@@ -23,9 +23,9 @@ struct hd_driver_ops {
 };
 
 extern const struct hd_driver_ops hd_driver_udp;
-extern const struct hd_driver_ops hd_driver_dpdk; /* when built with it */
+extern const struct hd_driver_ops hd_driver_dpdk; /* if it was built */
 
-/* Sets *port to what the driver's counters say of its port. */
+/* Sets *port from the driver's counters. */
 void hd_driver_port_stats(
 	const struct hd_driver_counter *counters,
 	size_t count,

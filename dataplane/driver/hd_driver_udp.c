@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The udp driver as a driver. */
+/* Adapts the udp driver to this interface. */
 #include "hd_driver_private.h"
 #include "hd_stat_groups.h"
 #include "hd_udp.h"
@@ -68,28 +68,40 @@ static int udp_fd(const void *self) {
 static size_t udp_counters(const void *self, struct hd_driver_counter *counters) {
 	const struct hd_udp_stats *s = hd_udp_stats(self);
 	const struct hd_driver_counter all[] = {
-		{"received_packets", "packets", "handed to the node", s->received_packets},
-		{"received_bytes", "bytes", "payload of these", s->received_bytes},
-		{"receive_calls", "calls", "system calls that received", s->receive_calls},
+		{"received_packets", "packets", "packets passed to the node", s->received_packets},
+		{"received_bytes",
+		 "bytes",
+		 "payload of the packets passed to the node",
+		 s->received_bytes},
+		{"receive_calls",
+		 "calls",
+		 "system calls that received something",
+		 s->receive_calls},
 		{"receive_overflow",
 		 "packets",
-		 "lost to a full socket buffer",
+		 "packets lost because the socket buffer was full",
 		 s->receive_overflow},
-		{"truncated", "packets", "longer than any of ours", s->truncated},
-		{"sent_packets", "packets", "that left", s->sent_packets},
-		{"sent_bytes", "bytes", "payload of these", s->sent_bytes},
-		{"send_calls", "calls", "system calls that sent", s->send_calls},
-		{"send_errors", "packets", "that could not leave", s->send_errors},
+		{"truncated",
+		 "packets",
+		 "packets received that are longer than any packet of the fabric",
+		 s->truncated},
+		{"sent_packets", "packets", "packets sent", s->sent_packets},
+		{"sent_bytes", "bytes", "payload of the packets sent", s->sent_bytes},
+		{"send_calls", "calls", "system calls that sent something", s->send_calls},
+		{"send_errors", "packets", "packets that could not be sent", s->send_errors},
 		{"waited",
 		 "packets",
-		 "that left later, or were given up, as the socket had no room",
+		 "packets sent late or dropped because the socket buffer was full",
 		 s->waited},
 		{"drop_strangers",
 		 "packets",
-		 "answers to addresses that have proven nothing, without room",
+		 "answers to unverified addresses not sent: beyond their share of buffers",
 		 s->drop_strangers},
-		{"polls", "polls", "rounds of the driver's loop", s->polls},
-		{"idle_polls", "polls", "of these, with nothing to do", s->idle_polls},
+		{"polls", "polls", "iterations of the driver's loop", s->polls},
+		{"idle_polls",
+		 "polls",
+		 "iterations of the loop that found nothing to do",
+		 s->idle_polls},
 	};
 	const size_t count = sizeof all / sizeof all[0];
 
@@ -132,7 +144,7 @@ const struct hd_driver_ops hd_driver_udp = {
 	.name = "udp",
 	.open = udp_open,
 	.close = udp_close,
-	.abandon = udp_close, /* nothing but descriptors and memory */
+	.abandon = udp_close, /* it has only descriptors and memory */
 	.bound = udp_bound,
 	.receive_window = udp_receive_window,
 	.run = udp_run,

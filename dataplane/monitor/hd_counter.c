@@ -19,38 +19,38 @@
 struct hd_counter {
 	struct monitor_bpf *skeleton;
 	int interface;
-	bool owns_hook; /* clsact was not there before us */
-	bool attached[HD_COUNTS_WAYS];
+	bool owns_hook; /* clsact did not exist before */
+	bool attached[HD_COUNTS_DIRECTIONS];
 	int processors;
 	size_t bytes; /* of the mapping */
 	volatile uint64_t *values; /* [processors][HD_COUNTS_ALL]; writer: the BPF program */
 };
 
-static const enum bpf_tc_attach_point points[HD_COUNTS_WAYS] = {
+static const enum bpf_tc_attach_point points[HD_COUNTS_DIRECTIONS] = {
 	[HD_COUNTS_OUT] = BPF_TC_EGRESS,
 	[HD_COUNTS_IN] = BPF_TC_INGRESS,
 };
 
-int hd_counter_program(const struct hd_counter *counter, int way) {
+int hd_counter_program(const struct hd_counter *counter, int direction) {
 	return bpf_program__fd(
-		way == HD_COUNTS_OUT ? counter->skeleton->progs.count_out :
-				       counter->skeleton->progs.count_in
+		direction == HD_COUNTS_OUT ? counter->skeleton->progs.count_out :
+					     counter->skeleton->progs.count_in
 	);
 }
 
 static void detach(struct hd_counter *counter) {
-	for (int way = 0; way < HD_COUNTS_WAYS; way++) {
+	for (int direction = 0; direction < HD_COUNTS_DIRECTIONS; direction++) {
 		LIBBPF_OPTS(
 			bpf_tc_hook,
 			hook,
 			.ifindex = counter->interface,
-			.attach_point = points[way]
+			.attach_point = points[direction]
 		);
 		LIBBPF_OPTS(bpf_tc_opts, ours, .handle = TC_HANDLE, .priority = TC_PRIORITY);
 
-		if (counter->attached[way])
+		if (counter->attached[direction])
 			(void)bpf_tc_detach(&hook, &ours);
-		counter->attached[way] = false;
+		counter->attached[direction] = false;
 	}
 	if (counter->owns_hook) {
 		LIBBPF_OPTS(
@@ -68,19 +68,19 @@ static void detach(struct hd_counter *counter) {
 static int attach(struct hd_counter *counter) {
 	int status;
 
-	for (int way = 0; way < HD_COUNTS_WAYS; way++) {
+	for (int direction = 0; direction < HD_COUNTS_DIRECTIONS; direction++) {
 		LIBBPF_OPTS(
 			bpf_tc_hook,
 			hook,
 			.ifindex = counter->interface,
-			.attach_point = points[way]
+			.attach_point = points[direction]
 		);
 		LIBBPF_OPTS(
 			bpf_tc_opts,
 			ours,
 			.handle = TC_HANDLE,
 			.priority = TC_PRIORITY,
-			.prog_fd = hd_counter_program(counter, way),
+			.prog_fd = hd_counter_program(counter, direction),
 			.flags = BPF_TC_F_REPLACE
 		);
 
@@ -91,7 +91,7 @@ static int attach(struct hd_counter *counter) {
 		status = bpf_tc_attach(&hook, &ours);
 		if (status)
 			return status;
-		counter->attached[way] = true;
+		counter->attached[direction] = true;
 	}
 	return 0;
 }
@@ -100,7 +100,7 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list args
 	(void)level;
 	(void)format;
 	(void)args;
-	return 0; /* what failed is said by the caller, once and in words */
+	return 0; /* the caller reports the error, once, with a text */
 }
 
 static int map_counts(struct hd_counter *counter) {
@@ -193,11 +193,12 @@ static uint64_t sum(const struct hd_counter *counter, size_t index) {
 
 void hd_counter_read(
 	const struct hd_counter *counter,
-	struct hd_monitor_counts counts[HD_COUNTS_WAYS]
+	struct hd_monitor_counts counts[HD_COUNTS_DIRECTIONS]
 ) {
-	for (size_t way = 0; way < HD_COUNTS_WAYS; way++) {
-		counts[way].ours = sum(counter, way * HD_COUNTS_ROW);
+	for (size_t direction = 0; direction < HD_COUNTS_DIRECTIONS; direction++) {
+		counts[direction].ours = sum(counter, direction * HD_COUNTS_ROW);
 		for (size_t i = 0; i < HD_COUNTS_FLOWS; i++)
-			counts[way].flows[i] = sum(counter, way * HD_COUNTS_ROW + 1 + i);
+			counts[direction].flows[i]
+				= sum(counter, direction * HD_COUNTS_ROW + 1 + i);
 	}
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The BPF program on one network card: loads it, hangs it on both tc hooks, reads its counters.
+ * The BPF program on one network card: loads it, attaches it to both tc hooks, reads its counters.
  *
- * The hooks are clsact's. One that is there already is shared, and left when we go; ours has a handle of its
- * own, so that a life that was killed is replaced by the next.
+ * The hooks are clsact's. An existing one is shared, and left in place at the end. Our filter has its own handle, so
+ * that the next process replaces the filter of a killed one.
  */
 #ifndef HD_COUNTER_H
 #define HD_COUNTER_H
@@ -12,8 +12,8 @@
 
 struct hd_counter;
 
-/* 0, or -errno with the step that failed in words: -ENODEV, -EPERM (CAP_BPF, CAP_NET_ADMIN), what the
- * kernel says of the program. */
+/* 0, or -errno with a text that names the failed step: -ENODEV, -EPERM (CAP_BPF, CAP_NET_ADMIN), or the kernel's
+ * verdict on the program. */
 int hd_counter_open(
 	const char *interface,
 	uint16_t fabric_port,
@@ -22,12 +22,12 @@ int hd_counter_open(
 	size_t error_bytes
 );
 void hd_counter_close(struct hd_counter *counter);
-/* Sums over processors, of mapped memory: no system call. */
+/* Sums over processors, from mapped memory: no system call. */
 void hd_counter_read(
 	const struct hd_counter *counter,
-	struct hd_monitor_counts counts[HD_COUNTS_WAYS]
+	struct hd_monitor_counts counts[HD_COUNTS_DIRECTIONS]
 );
 /* The programs' descriptors, by way: for tests and benches (BPF_PROG_TEST_RUN). */
-int hd_counter_program(const struct hd_counter *counter, int way);
+int hd_counter_program(const struct hd_counter *counter, int direction);
 
 #endif

@@ -10,25 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_ACTIVE_NS (10 * HD_MS) /* between readings while ours flows */
+#define READ_ACTIVE_NS (10 * HD_MS) /* between readings while our traffic flows */
 #define READ_IDLE_NS (50 * HD_MS)
-#define QUIET_LOADS                                                                                \
-	5 /* with nothing to tell every fifth message still leaves: it says that we live */
+#define QUIET_LOADS 5 /* without news every fifth message is still sent, as a sign of life */
 #define SLOTS_MAX 64 /* readings of one interval */
-#define BUSY_SHARE 0.5 /* ours flows in a slot that has so much of the fastest slot's rate */
+#define BUSY_SHARE 0.5 /* our traffic flows in a slot with this share of the fastest slot's rate */
 #define ELASTIC_SHARE 0.25 /* of the fastest flow's rate */
-#define PEAK_SPAN_NS (1 * HD_SECOND) /* a peak fades by a factor of e in this time */
+#define PEAK_SPAN_NS (1 * HD_SECOND) /* a peak decays by a factor of e in this time */
 
 struct slot {
 	hd_ns span;
 	uint64_t ours, others;
 };
 
-struct way {
+struct direction {
 	struct hd_monitor_counts last;
 	uint64_t flow_bytes[HD_COUNTS_FLOWS]; /* of this interval */
 	double peak[HD_COUNTS_FLOWS]; /* bit/s */
-	bool alive[HD_COUNTS_FLOWS]; /* had bytes in the interval before */
+	bool alive[HD_COUNTS_FLOWS]; /* had bytes in the previous interval */
 	uint32_t slot_count;
 	struct slot slot[SLOTS_MAX];
 };
@@ -39,25 +38,25 @@ struct hd_monitor {
 	struct hd_endpoint *endpoint;
 	struct hd_session *session;
 	bool seen;
-	bool troubled; /* stats.refused was told */
+	bool troubled; /* stats.refused was reported */
 	hd_ns connect_at, register_at; /* next, or HD_NEVER */
 	hd_ns retry;
 	hd_ns read_at, load_at; /* next */
 	hd_ns last_read, interval_began;
-	uint32_t quiet; /* intervals in which nothing passed */
-	struct hd_monitor_counts counts[HD_COUNTS_WAYS];
-	struct way way[HD_COUNTS_WAYS];
+	uint32_t quiet; /* intervals without traffic */
+	struct hd_monitor_counts counts[HD_COUNTS_DIRECTIONS];
+	struct direction direction[HD_COUNTS_DIRECTIONS];
 	struct hd_monitor_stats stats;
 };
 
 /* --- the session --- */
 
 static void tell(struct hd_monitor *m, bool good, const char *text) {
-	if (m->config.told)
-		m->config.told(m->config.owner, good, text);
+	if (m->config.report_text)
+		m->config.report_text(m->config.owner, good, text);
 }
 
-/* Told once, and again when the words are others. */
+/* Reports a text once, and again when it changes. */
 static void trouble(struct hd_monitor *m, const char *text) {
 	if (m->troubled && strcmp(m->stats.refused, text) == 0)
 		return;
@@ -66,7 +65,7 @@ static void trouble(struct hd_monitor *m, const char *text) {
 	tell(m, false, m->stats.refused);
 }
 
-/* When to try again. */
+/* Returns when to try again. */
 static hd_ns back_off(struct hd_monitor *m, hd_ns now) {
 	hd_ns at = now + m->retry;
 
@@ -74,13 +73,13 @@ static hd_ns back_off(struct hd_monitor *m, hd_ns now) {
 	return at;
 }
 
-static void say_register(struct hd_monitor *m, hd_ns now, struct hd_sink *sink) {
+static void send_register(struct hd_monitor *m, hd_ns now, struct hd_sink *sink) {
 	struct hd_message message = {.kind = HD_MSG_REGISTER};
 
 	m->register_at = HD_NEVER;
 	message.register_.role = HD_ROLE_MONITOR;
 	memcpy(message.register_.host, m->host, sizeof m->host);
-	/* A full queue is impossible here: one message at a time. */
+	/* The queue cannot be full: there is one message at a time. */
 	(void)hd_session_send(m->session, &message, now, sink);
 	m->stats.asked++;
 }
@@ -90,7 +89,7 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 
 	(void)session;
 	m->stats.registered = false;
-	say_register(m, now, sink);
+	send_register(m, now, sink);
 }
 
 static void gather(const void *node, struct hd_stats *stats) {
@@ -140,7 +139,7 @@ static void on_closed(
 	(void)sink;
 	m->stats.registered = false;
 	m->register_at = HD_NEVER;
-	/* The endpoint frees it when this returns; else it says HELLO again by itself. */
+	/* The endpoint frees it when this returns; otherwise it sends HELLO again by itself. */
 	if (reason == HD_REASON_REFUSED) {
 		m->session = NULL;
 		m->connect_at = back_off(m, now);
@@ -205,23 +204,24 @@ static uint64_t grown(uint64_t now, uint64_t before) {
 	return now >= before ? now - before : 0;
 }
 
-static void add_slot(struct way *way, const struct hd_monitor_counts *counts, hd_ns span) {
-	struct slot slot = {.span = span, .ours = grown(counts->ours, way->last.ours)};
+static void
+add_slot(struct direction *direction, const struct hd_monitor_counts *counts, hd_ns span) {
+	struct slot slot = {.span = span, .ours = grown(counts->ours, direction->last.ours)};
 
 	for (uint32_t i = 0; i < HD_COUNTS_FLOWS; i++) {
-		uint64_t bytes = grown(counts->flows[i], way->last.flows[i]);
+		uint64_t bytes = grown(counts->flows[i], direction->last.flows[i]);
 
-		way->flow_bytes[i] += bytes;
+		direction->flow_bytes[i] += bytes;
 		slot.others += bytes;
 	}
-	way->last = *counts;
-	if (way->slot_count < SLOTS_MAX) {
-		way->slot[way->slot_count++] = slot;
+	direction->last = *counts;
+	if (direction->slot_count < SLOTS_MAX) {
+		direction->slot[direction->slot_count++] = slot;
 		return;
 	}
-	way->slot[SLOTS_MAX - 1].span += slot.span;
-	way->slot[SLOTS_MAX - 1].ours += slot.ours;
-	way->slot[SLOTS_MAX - 1].others += slot.others;
+	direction->slot[SLOTS_MAX - 1].span += slot.span;
+	direction->slot[SLOTS_MAX - 1].ours += slot.ours;
+	direction->slot[SLOTS_MAX - 1].others += slot.others;
 }
 
 static void read_counts(struct hd_monitor *m, hd_ns now) {
@@ -233,12 +233,12 @@ static void read_counts(struct hd_monitor *m, hd_ns now) {
 		m->read_at = now + READ_IDLE_NS;
 		return;
 	}
-	for (int w = 0; w < HD_COUNTS_WAYS; w++) {
+	for (int w = 0; w < HD_COUNTS_DIRECTIONS; w++) {
 		if (!m->seen)
-			m->way[w].last = m->counts[w];
-		ours = ours || m->counts[w].ours != m->way[w].last.ours;
+			m->direction[w].last = m->counts[w];
+		ours = ours || m->counts[w].ours != m->direction[w].last.ours;
 		if (m->seen && now > m->last_read)
-			add_slot(&m->way[w], &m->counts[w], now - m->last_read);
+			add_slot(&m->direction[w], &m->counts[w], now - m->last_read);
 	}
 	if (!m->seen) {
 		m->interval_began = now;
@@ -260,62 +260,62 @@ static double rate(const struct slot *slot) {
 	return (double)slot->ours / (double)slot->span;
 }
 
-static void report_bytes(const struct way *way, struct report *report) {
+static void report_bytes(const struct direction *direction, struct report *report) {
 	double fastest = 0;
 
-	for (uint32_t i = 0; i < way->slot_count; i++) {
-		report->ours += way->slot[i].ours;
-		report->others += way->slot[i].others;
-		fastest = fmax(fastest, rate(&way->slot[i]));
+	for (uint32_t i = 0; i < direction->slot_count; i++) {
+		report->ours += direction->slot[i].ours;
+		report->others += direction->slot[i].others;
+		fastest = fmax(fastest, rate(&direction->slot[i]));
 	}
-	for (uint32_t i = 0; i < way->slot_count && fastest > 0; i++)
-		if (rate(&way->slot[i]) >= BUSY_SHARE * fastest) {
-			report->busy_ns += way->slot[i].span;
-			report->busy_ours += way->slot[i].ours;
-			report->busy_others += way->slot[i].others;
+	for (uint32_t i = 0; i < direction->slot_count && fastest > 0; i++)
+		if (rate(&direction->slot[i]) >= BUSY_SHARE * fastest) {
+			report->busy_ns += direction->slot[i].span;
+			report->busy_ours += direction->slot[i].ours;
+			report->busy_others += direction->slot[i].others;
 		}
 }
 
-/* Two intervals without a byte end a flow; its peak fades otherwise. */
-static double flow_peak(struct way *way, uint32_t flow, hd_ns span) {
-	double now = (double)way->flow_bytes[flow] * 8e9 / (double)span;
-	bool alive = way->flow_bytes[flow] > 0;
-	double faded = way->peak[flow] * exp(-(double)span / (double)PEAK_SPAN_NS);
+/* Two intervals without a byte end a flow; otherwise its peak decays. */
+static double flow_peak(struct direction *direction, uint32_t flow, hd_ns span) {
+	double now = (double)direction->flow_bytes[flow] * 8e9 / (double)span;
+	bool alive = direction->flow_bytes[flow] > 0;
+	double faded = direction->peak[flow] * exp(-(double)span / (double)PEAK_SPAN_NS);
 
-	way->peak[flow] = alive || way->alive[flow] ? fmax(now, faded) : 0;
-	way->alive[flow] = alive;
-	way->flow_bytes[flow] = 0;
-	return way->peak[flow];
+	direction->peak[flow] = alive || direction->alive[flow] ? fmax(now, faded) : 0;
+	direction->alive[flow] = alive;
+	direction->flow_bytes[flow] = 0;
+	return direction->peak[flow];
 }
 
-static void report_flows(struct way *way, hd_ns span, struct report *report) {
+static void report_flows(struct direction *direction, hd_ns span, struct report *report) {
 	double fastest = 0, steady = 0, elastic = 0;
 
 	for (uint32_t i = 0; i < HD_COUNTS_FLOWS; i++)
-		fastest = fmax(fastest, flow_peak(way, i, span));
+		fastest = fmax(fastest, flow_peak(direction, i, span));
 	for (uint32_t i = 0; i < HD_COUNTS_FLOWS && fastest > 0; i++) {
-		if (way->peak[i] < ELASTIC_SHARE * fastest) {
-			steady += way->peak[i];
+		if (direction->peak[i] < ELASTIC_SHARE * fastest) {
+			steady += direction->peak[i];
 			continue;
 		}
-		elastic += way->peak[i];
+		elastic += direction->peak[i];
 		report->flows++;
 	}
 	report->steady_bps = (uint64_t)steady;
 	report->elastic_bps = (uint64_t)elastic;
 }
 
-static void say_load(struct hd_monitor *m, hd_ns now, struct hd_sink *sink) {
+static void send_load(struct hd_monitor *m, hd_ns now, struct hd_sink *sink) {
 	struct hd_message message = {.kind = HD_MSG_LOAD};
-	struct report report[HD_COUNTS_WAYS] = {0};
+	struct report report[HD_COUNTS_DIRECTIONS] = {0};
 	hd_ns span = m->last_read - m->interval_began;
 	bool quiet = true;
 
-	for (int w = 0; w < HD_COUNTS_WAYS; w++) {
-		report_bytes(&m->way[w], &report[w]);
-		report_flows(&m->way[w], span, &report[w]);
+	for (int w = 0; w < HD_COUNTS_DIRECTIONS; w++) {
+		report_bytes(&m->direction[w], &report[w]);
+		report_flows(&m->direction[w], span, &report[w]);
 		quiet = quiet && report[w].ours + report[w].others == 0 && report[w].flows == 0;
-		m->way[w].slot_count = 0;
+		m->direction[w].slot_count = 0;
 	}
 	m->interval_began = m->last_read;
 	m->quiet = quiet ? m->quiet + 1 : 0;
@@ -369,13 +369,13 @@ static void monitor_tick(void *core, hd_ns now, struct hd_sink *sink) {
 			HD_NEVER :
 			back_off(m, now);
 	if (now >= m->register_at)
-		say_register(m, now, sink);
+		send_register(m, now, sink);
 	if (now >= m->read_at || (m->seen && now >= m->load_at))
 		read_counts(m, now);
 	if (m->seen && now >= m->load_at) {
 		m->load_at = now + m->config.interval_us * HD_US;
 		if (m->last_read > m->interval_began)
-			say_load(m, now, sink);
+			send_load(m, now, sink);
 	}
 	hd_endpoint_tick(m->endpoint, now, sink);
 }

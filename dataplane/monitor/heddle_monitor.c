@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle-monitor: counts what passes a host's network card and tells the controller what other tenants take
- * of its link. One a host; needs CAP_BPF and CAP_NET_ADMIN, and nothing else of Heddle does. */
+/* heddle-monitor: counts the traffic of a host's network card and reports other tenants' share to the controller. One a
+ * host; it alone of Heddle's programs needs CAP_BPF and CAP_NET_ADMIN. */
 #include "hd_counter.h"
 #include "hd_driver.h"
 #include "hd_limits.h"
@@ -21,7 +21,7 @@ struct options {
 	uint32_t fabric_port, interval_ms;
 };
 
-/* What belongs together while it runs. */
+/* The state of the running program. */
 struct program {
 	const struct options *options;
 	struct hd_service service;
@@ -83,13 +83,13 @@ static const struct hd_option_program command_line = {
 	  "Needs CAP_BPF and CAP_NET_ADMIN. Its programs let every packet pass, and leave the card when it ends.\n",
 };
 
-static int read_counter(void *owner, struct hd_monitor_counts counts[HD_COUNTS_WAYS]) {
+static int read_counter(void *owner, struct hd_monitor_counts counts[HD_COUNTS_DIRECTIONS]) {
 	hd_counter_read(((struct program *)owner)->counter, counts);
 	return 0;
 }
 
-static void told(void *owner, bool good, const char *text) {
-	hd_log_say(
+static void report_text(void *owner, bool good, const char *text) {
+	hd_log_write(
 		&((struct program *)owner)->service.log,
 		good ? HD_LOG_INFO : HD_LOG_WARNING,
 		good ? "registered" : "refused",
@@ -101,31 +101,39 @@ static void told(void *owner, bool good, const char *text) {
 
 static const struct hd_monitor_source source = {.read = read_counter};
 
-/* --- its numbers --- */
+/* --- counters ------ */
 
 struct monitor_values {
 	uint64_t readings, failures, loads, asked, registered;
 };
 
-struct way_values {
+struct direction_values {
 	uint64_t ours_bytes, others_bytes;
 };
 
 #define MONITOR_STAT(name, unit, help, kind)                                                       \
 	{ #name, unit, help, HD_STAT_##kind, HD_STAT_U64, offsetof(struct monitor_values, name) }
 static const struct hd_stat monitor_stats[] = {
-	MONITOR_STAT(readings, "readings", "times that the card's counters were read", COUNTER),
-	MONITOR_STAT(failures, "readings", "that could not be read", COUNTER),
-	MONITOR_STAT(loads, "messages", "sent to the controller", COUNTER),
-	MONITOR_STAT(asked, "messages", "registrations asked of the controller", COUNTER),
-	MONITOR_STAT(registered, "", "1 while the controller knows it", GAUGE),
+	MONITOR_STAT(
+		readings,
+		"readings",
+		"times that the counters of the network card were read",
+		COUNTER
+	),
+	MONITOR_STAT(failures, "readings", "readings that failed", COUNTER),
+	MONITOR_STAT(loads, "messages", "messages sent to the controller", COUNTER),
+	MONITOR_STAT(asked, "messages", "registrations sent to the controller", COUNTER),
+	MONITOR_STAT(registered, "", "1 while the monitor is registered", GAUGE),
 };
 
-#define WAY_STAT(name, help)                                                                       \
-	{ #name, "bytes", help, HD_STAT_COUNTER, HD_STAT_U64, offsetof(struct way_values, name) }
-static const struct hd_stat way_stats[] = {
-	WAY_STAT(ours_bytes, "frames of the fabric"),
-	WAY_STAT(others_bytes, "frames of everybody else"),
+#define DIRECTION_STAT(name, help)                                                                 \
+	{                                                                                          \
+#name, "bytes", help, HD_STAT_COUNTER, HD_STAT_U64,                                \
+			offsetof(struct direction_values, name)                                    \
+	}
+static const struct hd_stat direction_stats[] = {
+	DIRECTION_STAT(ours_bytes, "frames of the fabric"),
+	DIRECTION_STAT(others_bytes, "frames of other traffic"),
 };
 
 static const struct hd_stat_group monitor_group = {
@@ -135,21 +143,24 @@ static const struct hd_stat_group monitor_group = {
 	.count = sizeof monitor_stats / sizeof monitor_stats[0],
 };
 
-static const struct hd_stat_group way_group = {
+static const struct hd_stat_group direction_group = {
 	.name = "card",
-	.help = "what passes the host's network card",
+	.help = "traffic through the network card of the host",
 	.label = {"direction"},
-	.stats = way_stats,
-	.count = sizeof way_stats / sizeof way_stats[0],
+	.stats = direction_stats,
+	.count = sizeof direction_stats / sizeof direction_stats[0],
 };
 
-static void
-add_way(const char *direction, const struct hd_monitor_counts *counts, struct hd_stats *stats) {
-	struct way_values values = {.ours_bytes = counts->ours};
+static void add_direction(
+	const char *direction,
+	const struct hd_monitor_counts *counts,
+	struct hd_stats *stats
+) {
+	struct direction_values values = {.ours_bytes = counts->ours};
 
 	for (int i = 0; i < HD_COUNTS_FLOWS; i++)
 		values.others_bytes += counts->flows[i];
-	hd_stats_add(stats, &way_group, &direction, &values);
+	hd_stats_add(stats, &direction_group, &direction, &values);
 }
 
 static void fill(void *owner, struct hd_stats *stats) {
@@ -162,12 +173,12 @@ static void fill(void *owner, struct hd_stats *stats) {
 		.asked = s->asked,
 		.registered = s->registered,
 	};
-	struct hd_monitor_counts counts[HD_COUNTS_WAYS];
+	struct hd_monitor_counts counts[HD_COUNTS_DIRECTIONS];
 
 	hd_stats_add(stats, &monitor_group, NULL, &values);
 	hd_counter_read(program->counter, counts);
-	add_way("out", &counts[HD_COUNTS_OUT], stats);
-	add_way("in", &counts[HD_COUNTS_IN], stats);
+	add_direction("out", &counts[HD_COUNTS_OUT], stats);
+	add_direction("in", &counts[HD_COUNTS_IN], stats);
 	hd_service_gather(&program->service, stats);
 }
 
@@ -233,7 +244,7 @@ static int make_monitor(struct program *program) {
 		.key_id = program->keys.keys[0].id,
 		.interval_us = o->interval_ms * 1000,
 		.source = &source,
-		.told = told,
+		.report_text = report_text,
 		.gather = gather,
 		.owner = program,
 	};
@@ -254,7 +265,8 @@ static int make_monitor(struct program *program) {
 }
 
 static int with_options(struct program *program) {
-	static const struct hd_stat_group *const groups[] = {&monitor_group, &way_group, NULL};
+	static const struct hd_stat_group *const groups[]
+		= {&monitor_group, &direction_group, NULL};
 	const struct options *o = program->options;
 	int status = hd_setup_begin(&program->service, &o->common, &program->keys);
 
@@ -271,7 +283,7 @@ static int with_options(struct program *program) {
 	return hd_setup_end(&program->service, &o->common, &program->keys, program->driver, status);
 }
 
-/* NULL also when it is empty. */
+/* NULL also if it is empty. */
 static const char *from_environment(const char *name) {
 	const char *value = getenv(name);
 

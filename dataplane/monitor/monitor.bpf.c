@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Counts the bytes of frames at a network card's tc hooks: the fabric's own, and everybody else's by a hash of
- * their flow. Lets everything pass. Straight line: one parse, one array element.
+ * Counts the bytes of frames at a network card's tc hooks: the fabric's own, and all others by a hash of their flow.
+ * Passes every frame. Straight line: one parse, one array element.
  */
 #include "hd_link_counts.h"
 
@@ -19,15 +19,15 @@
 #include <linux/pkt_cls.h>
 #include <linux/udp.h>
 
-/* Ethernet, IPv4 and TCP with timestamps, of each segment that a superframe stands for. */
+/* Ethernet, IPv4 and TCP with timestamps, for each segment of a superframe. */
 #define OVERHEAD 66
 #define FRAGMENT_OFFSET 0x1fff
 
-/* Mapped into the reader's memory: reading takes no system call. A processor has counters of its own. */
+/* Mapped into the reader's memory: reading takes no system call. Each processor has its own counters. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, HD_COUNTS_ALL); /* the loader makes it so many for each processor */
+	__uint(max_entries, HD_COUNTS_ALL); /* the loader multiplies it by the processors */
 	__type(key, __u32);
 	__type(value, __u64);
 } counts SEC(".maps");
@@ -35,7 +35,7 @@ struct {
 volatile const __u16 fabric_port = 4773;
 
 struct flow {
-	__u32 addresses; /* folded: both ways of a flow may differ, they are counted apart anyway */
+	__u32 addresses; /* folded; both directions may differ: they are counted apart anyway */
 	__u32 ports;
 	__u8 protocol;
 };
@@ -85,9 +85,9 @@ static __always_inline __u32 classify(const struct __sk_buff *skb) {
 	return 1 + (hash >> 24) % HD_COUNTS_FLOWS;
 }
 
-static __always_inline int count(const struct __sk_buff *skb, __u32 way) {
-	__u32 index
-		= bpf_get_smp_processor_id() * HD_COUNTS_ALL + way * HD_COUNTS_ROW + classify(skb);
+static __always_inline int count(const struct __sk_buff *skb, __u32 direction) {
+	__u32 index = bpf_get_smp_processor_id() * HD_COUNTS_ALL + direction * HD_COUNTS_ROW
+		+ classify(skb);
 	__u64 *bytes = bpf_map_lookup_elem(&counts, &index);
 
 	if (bytes) {
@@ -95,7 +95,7 @@ static __always_inline int count(const struct __sk_buff *skb, __u32 way) {
 		if (skb->gso_segs > 1)
 			*bytes += (__u64)(skb->gso_segs - 1) * OVERHEAD;
 	}
-	return TC_ACT_UNSPEC; /* later filters have their say */
+	return TC_ACT_UNSPEC; /* later filters decide */
 }
 
 SEC("tc") int count_out(struct __sk_buff *skb) {

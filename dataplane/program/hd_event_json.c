@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events as JSON lines. Written out by hand: a trace has millions of them. */
+/* Events as JSON lines. Formatted without a library, as a trace has millions of them. */
 #include "hd_message.h"
 #include "hd_program.h"
 
@@ -55,7 +55,7 @@ static void put_token(struct writer *w, uint64_t token) {
 	*w->at++ = '"';
 }
 
-/* JSON has no NaN and no infinity: they are left out, as 0 is. */
+/* JSON has no NaN and no infinity: they are left out, like 0. */
 static void put_value(struct writer *w, double value) {
 	if (value == 0 || !isfinite(value))
 		return;

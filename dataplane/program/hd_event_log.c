@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The event log. The node's thread fills one buffer while the log's thread writes the other, so that a
- * slow disk delays no packet; only when a whole buffer has filled within 200 ms is the node's thread
- * made to wait. Events are lost only when the disk takes none (it is full): they are counted, their owner is told
- * once, and an event in their place says how many once there is room again. Lines stay whole. So are events for a
- * pipe that nobody reads, LOG_READER_MS after somebody has begun to wait for it: the node's thread, or the end.
+ * The event log. The node's thread fills one buffer while the log's thread writes the other, so that a slow disk delays
+ * no packet; the node's thread waits only when a whole buffer has filled within 200 ms. Events are lost only when the
+ * disk takes none (it is full): they are counted, their owner is told once, and once there is room again an event in
+ * their place says how many. Lines are never cut. Events for a pipe without a reader are lost too, LOG_READER_MS after
+ * another thread begins to wait for it: the node's thread, or the end of the program.
  *
  *      | LOG_KEEP_BYTES |                          |    each of the two, of LOG_BUFFER_BYTES
- *        what 200 ms fill   only while a disk stalls: its pages are given back once they are written
+ *        200 ms of events  only while a disk stalls: its pages are released once they are written
  */
 #include "hd_limits.h"
 #include "hd_program.h"
@@ -35,30 +35,30 @@ struct hd_event_log {
 	char *buffers; // the two
 	char node[2 * HD_NAME_BYTES_MAX + 1];
 	pthread_t thread;
-	pthread_mutex_t lock; // guards everything below
-	pthread_cond_t filled; // to the writer: the first line of an interval is there, or the end
+	pthread_mutex_t lock; // guards all fields below
+	pthread_cond_t filled; // to the writer: an interval has its first line, or the end
 	pthread_cond_t hurry; // to the writer, within an interval: full, or the end
 	pthread_cond_t written; // from the writer: there is room
 	char *front; // writer: add()
 	size_t front_bytes;
 	char *back; // writer: the log's thread, while `writing`
 	bool closing, full;
-	int error; // the first
-	uint64_t added, ended; // bytes given, and written or given up
-	uint64_t lost, lost_since; // events: ever, and since the last write that went well
+	int error; // the first one
+	uint64_t added, ended; // bytes added; bytes written or given up
+	uint64_t lost, lost_since; // events: in all, and since the last successful write
 	void (*trouble)(void *owner, const char *sentence);
 	void *owner;
-	// the log's thread alone
+	// the log's thread only
 	uint64_t offset; // in the file
-	bool ragged; // its last line is not whole
+	bool ragged; // its last line is incomplete
 };
 
-/* A pipe is full. Waits for its reader; false: it is given up, as somebody waits for us. */
+/* A pipe is full. Waits for its reader; false: it is given up, as another thread waits for us. */
 static bool wait_for_reader(struct hd_event_log *log, int *patience_ms) {
 	struct pollfd pipe = {.fd = log->fd, .events = POLLOUT};
 
 	if (poll(&pipe, 1, LOG_POLL_MS) != 0)
-		return true; /* write() knows more */
+		return true; /* write() reports the error */
 	pthread_mutex_lock(&log->lock);
 	if (log->lost_since > 0)
 		*patience_ms = 0;
@@ -68,7 +68,7 @@ static bool wait_for_reader(struct hd_event_log *log, int *patience_ms) {
 	return *patience_ms > 0;
 }
 
-/* Writes what it can: the bytes written, with -errno of what stopped it in *error. */
+/* Writes as much as possible: returns the bytes written, with -errno of the failure in *error. */
 static size_t write_some(struct hd_event_log *log, const char *data, size_t bytes, int *error) {
 	int patience_ms = LOG_READER_MS;
 	size_t done = 0;
@@ -98,8 +98,8 @@ static uint64_t count_lines(const char *data, size_t bytes) {
 	return lines;
 }
 
-/* Takes a line back of which only a part was written. */
-static void mend(struct hd_event_log *log, const char *data, size_t written) {
+/* Removes a line that was written only in part. */
+static void complete_line(struct hd_event_log *log, const char *data, size_t written) {
 	size_t whole = written;
 
 	while (whole > 0 && data[whole - 1] != '\n')
@@ -114,7 +114,7 @@ static void mend(struct hd_event_log *log, const char *data, size_t written) {
 	}
 }
 
-/* The event that stands for `lost` others. */
+/* The event that replaces `lost` others. */
 static size_t gap_line(const struct hd_event_log *log, uint64_t lost, char *line) {
 	struct hd_event event = {.kind = HD_EVENT_LOG_GAP, .aux = lost};
 	struct timespec now;
@@ -136,13 +136,13 @@ write_lines(struct hd_event_log *log, const char *data, size_t bytes, uint64_t l
 		gap_bytes += gap_line(log, lost, gap + gap_bytes);
 	if (gap_bytes > 0) {
 		written = write_some(log, gap, gap_bytes, error);
-		mend(log, gap, written);
+		complete_line(log, gap, written);
 		if (*error < 0)
 			return count_lines(data, bytes);
 		log->ragged = false;
 	}
 	written = write_some(log, data, bytes, error);
-	mend(log, data, written);
+	complete_line(log, data, written);
 	return count_lines(data + written, bytes - written);
 }
 
@@ -168,7 +168,7 @@ static void account(struct hd_event_log *log, uint64_t lost, int error) {
 			text,
 			sizeof text,
 			"%s: events are lost until there is room",
-			error == -EAGAIN ? "nobody reads them" : strerror(-error)
+			error == -EAGAIN ? "the pipe has no reader" : strerror(-error)
 		);
 		log->trouble(log->owner, text);
 	}
@@ -178,7 +178,7 @@ static void account(struct hd_event_log *log, uint64_t lost, int error) {
 		log->error = error;
 }
 
-/* Without this every stall that is longer than those before it would leave the process that much bigger. */
+/* Otherwise every stall longer than those before would enlarge the process for good. */
 static void give_back(char *data, size_t used) {
 	if (used > LOG_KEEP_BYTES)
 		(void)madvise(data + LOG_KEEP_BYTES, used - LOG_KEEP_BYTES, MADV_DONTNEED);
@@ -268,8 +268,8 @@ static void unmap_buffers(struct hd_event_log *log) {
 	(void)munmap(log->buffers, (size_t)2 * LOG_BUFFER_BYTES);
 }
 
-/* Neither to open a pipe nor to write to it or to a terminal waits for its reader. One that nobody has opened to read
- * keeps what it has room for until somebody does. */
+/* Opening a pipe, and writing to a pipe or a terminal, must not wait for its reader. A pipe that has no reader yet
+ * keeps as much as it has room for. */
 static int open_file(const char *path) {
 	const int flags = O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK;
 	int fd = open(path, O_WRONLY | flags, 0640);

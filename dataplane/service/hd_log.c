@@ -117,14 +117,14 @@ static void put_text(const struct hd_log *log, const char *message, struct hd_ou
 	hd_out_char(out, '\n');
 }
 
-/* Nobody reads the other end of the pipe: a line is lost rather than the node held up. */
+/* When a pipe has no reader, a line is lost rather than the node delayed. */
 static bool writable(int fd) {
 	struct pollfd wait = {.fd = fd, .events = POLLOUT};
 
 	return poll(&wait, 1, 0) == 1 && (wait.revents & POLLOUT);
 }
 
-void hd_log_vsay(
+void hd_log_vwrite(
 	struct hd_log *log,
 	enum hd_log_level level,
 	const char *event,
@@ -152,7 +152,7 @@ void hd_log_vsay(
 	errno = saved;
 }
 
-void hd_log_say(
+void hd_log_write(
 	struct hd_log *log,
 	enum hd_log_level level,
 	const char *event,
@@ -163,7 +163,7 @@ void hd_log_say(
 	va_list args;
 
 	va_start(args, format);
-	hd_log_vsay(log, level, event, detail, format, args);
+	hd_log_vwrite(log, level, event, detail, format, args);
 	va_end(args);
 }
 
@@ -171,7 +171,7 @@ int hd_log_fail(struct hd_log *log, int code, const char *format, ...) {
 	va_list args;
 
 	va_start(args, format);
-	hd_log_vsay(log, HD_LOG_ERROR, "failed", NULL, format, args);
+	hd_log_vwrite(log, HD_LOG_ERROR, "failed", NULL, format, args);
 	va_end(args);
 	return code;
 }
@@ -185,7 +185,7 @@ static bool of_node(const struct hd_event *event) {
 }
 
 static enum hd_log_level level_of(const struct hd_event *event) {
-	/* A shell comes and goes with each command, which is logged itself. */
+	/* A shell connects for each command, which is logged itself. */
 	if (of_node(event) && event->aux == HD_ROLE_SHELL)
 		return HD_LOG_DEBUG;
 	switch (event->kind) {
@@ -204,7 +204,7 @@ static enum hd_log_level level_of(const struct hd_event *event) {
 	}
 }
 
-static bool is_said(const char *text) {
+static bool is_given(const char *text) {
 	return text && text[0];
 }
 
@@ -218,11 +218,11 @@ __attribute__((format(printf, 2, 3))) static void put(struct hd_out *out, const 
 	hd_out_text(out, text);
 }
 
-/* By its name where the node knows it, else by its id. */
+/* By its name if the node knows it, else by its id. */
 static void put_job(struct hd_out *out, const struct hd_event *event) {
 	const struct hd_who *who = event->who;
 
-	if (who && is_said(who->job))
+	if (who && is_given(who->job))
 		put(out, "job %s/%s", who->tenant, who->job);
 	else
 		put(out, "job %08x", event->job);
@@ -240,15 +240,15 @@ static void put_node(struct hd_out *out, const struct hd_event *event, uint8_t r
 	}
 	if (!who)
 		return;
-	if (is_said(who->host))
+	if (is_given(who->host))
 		put(out, " on host %s", who->host);
 	if (hd_addr_is_none(who->address))
 		return;
 	hd_driver_print_addr(who->address, address);
 	put(out,
 	    " (%s%s%s)",
-	    is_said(who->name) ? who->name : "",
-	    is_said(who->name) ? ", " : "",
+	    is_given(who->name) ? who->name : "",
+	    is_given(who->name) ? ", " : "",
 	    address);
 }
 
@@ -258,8 +258,8 @@ static void put_promoted(struct hd_out *out, const struct hd_event *event) {
 	hd_out_version(out, event->version);
 	if (event->aux > 0)
 		put(out, ", without %llu known commits", (unsigned long long)event->aux);
-	if (!event->who || !is_said(event->who->host))
-		return; /* the replica itself says it */
+	if (!event->who || !is_given(event->who->host))
+		return; /* the replica logs it itself */
 	hd_out_text(out, " at the ");
 	put_node(out, event, HD_ROLE_REPLICA);
 }
@@ -268,7 +268,7 @@ static void put_rolled_back(struct hd_out *out, const struct hd_event *event) {
 	put_job(out, event);
 	put(out, " lost %llu commits, goes on from ", (unsigned long long)event->aux);
 	hd_out_version(out, event->version);
-	if (event->who && is_said(event->who->host))
+	if (event->who && is_given(event->who->host))
 		put(out, " on host %s", event->who->host);
 }
 
@@ -312,7 +312,7 @@ void hd_log_event(struct hd_log *log, const struct hd_event *event) {
 	if (!hd_log_wants(log, level))
 		return;
 	put_who(&out, event);
-	hd_log_say(
+	hd_log_write(
 		log,
 		level,
 		hd_event_name(event->kind),

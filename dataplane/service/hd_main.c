@@ -6,7 +6,7 @@
 
 #define DRAIN_NAP_NS 2000000
 
-/* A running program: the driver's callbacks get this one. */
+/* A running program: the argument of the driver's callbacks. */
 struct running {
 	struct hd_main *run;
 	void *core;
@@ -60,8 +60,10 @@ static int serve(void *owner) {
 	struct running *running = owner;
 	struct hd_main *run = running->run;
 	struct hd_node node = {run->ops->node, running->core};
-	int status = hd_setup_run(&run->service.log, run->driver, node);
+	int status;
 
+	run->service.loop.inner = run->ops->inner;
+	status = hd_setup_run(&run->service.log, run->driver, node);
 	return status ? status : drain(run, node);
 }
 

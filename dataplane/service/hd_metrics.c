@@ -14,19 +14,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECTIONS_MAX 32 /* one more ends the oldest, of those without an answer first */
-#define CONNECTIONS_ENDING_MAX 32 /* besides: they are being closed */
+#define CONNECTIONS_MAX 32 /* another one closes the oldest, those without an answer first */
+#define CONNECTIONS_ENDING_MAX 32 /* besides: connections that are being closed */
 #define CONNECTION_TIMEOUT_S 10 /* of silence */
 #define CONNECTION_BYTES_MAX (32u << 10) /* of headers */
 #define GATHER_TIMEOUT_MS 2000
 #define BACKLOG 16
 
 struct hd_metrics {
-	struct hd_desk *desk;
+	struct hd_stats_query *query;
 	const char *token;
 	struct MHD_Daemon *daemon;
 	struct hd_addr bound;
-	// the HTTP thread alone: connections, the oldest first; an answer makes one the newest
+	// HTTP thread only: connections, oldest first; an answer makes one the newest
 	struct {
 		int fd;
 		bool answered;
@@ -34,7 +34,7 @@ struct hd_metrics {
 	unsigned open_count;
 };
 
-static enum MHD_Result say(struct MHD_Connection *connection, unsigned code, const char *text) {
+static enum MHD_Result reply(struct MHD_Connection *connection, unsigned code, const char *text) {
 	struct MHD_Response *response = MHD_create_response_from_buffer(
 		strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY
 	);
@@ -62,11 +62,13 @@ answer_metrics(struct hd_metrics *metrics, struct MHD_Connection *connection) {
 	struct hd_out out = {0};
 	enum MHD_Result result;
 
-	if (hd_desk_read(metrics->desk, GATHER_TIMEOUT_MS, render, &out))
-		return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "the node does not answer\n");
+	if (hd_stats_query_read(metrics->query, GATHER_TIMEOUT_MS, render, &out))
+		return reply(
+			connection, MHD_HTTP_SERVICE_UNAVAILABLE, "the node does not answer\n"
+		);
 	if (out.failed) {
 		hd_out_fini(&out);
-		return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory\n");
+		return reply(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory\n");
 	}
 	response = MHD_create_response_from_buffer(out.bytes, out.data, MHD_RESPMEM_MUST_FREE);
 	if (!response) {
@@ -83,19 +85,19 @@ answer_metrics(struct hd_metrics *metrics, struct MHD_Connection *connection) {
 	return result;
 }
 
-/* As long to say of a wrong token as of another one. */
+/* Takes the same time for any wrong token. */
 static bool is_allowed(const struct hd_metrics *metrics, struct MHD_Connection *connection) {
 	static const char scheme[] = "Bearer ";
-	const char *said = MHD_lookup_connection_value(
+	const char *given = MHD_lookup_connection_value(
 		connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION
 	);
 	size_t bytes = strlen(metrics->token);
 
 	if (bytes == 0)
 		return true;
-	return said && strncasecmp(said, scheme, sizeof scheme - 1) == 0
-		&& strlen(said) == sizeof scheme - 1 + bytes
-		&& sodium_memcmp(said + sizeof scheme - 1, metrics->token, bytes) == 0;
+	return given && strncasecmp(given, scheme, sizeof scheme - 1) == 0
+		&& strlen(given) == sizeof scheme - 1 + bytes
+		&& sodium_memcmp(given + sizeof scheme - 1, metrics->token, bytes) == 0;
 }
 
 static void forget(struct hd_metrics *metrics, unsigned index) {
@@ -104,7 +106,7 @@ static void forget(struct hd_metrics *metrics, unsigned index) {
 		(--metrics->open_count - index) * sizeof metrics->open[0]);
 }
 
-/* Its index, open_count: it is none of them. */
+/* Its index; open_count: it is not in the list. */
 static unsigned find(const struct hd_metrics *metrics, struct MHD_Connection *connection, int *fd) {
 	const union MHD_ConnectionInfo *info
 		= MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -116,7 +118,7 @@ static unsigned find(const struct hd_metrics *metrics, struct MHD_Connection *co
 	return i;
 }
 
-/* Who scrapes again and again over one connection is not the oldest. */
+/* A connection that is scraped regularly is never the oldest. */
 static void note_answer(struct hd_metrics *metrics, struct MHD_Connection *connection) {
 	int fd;
 	unsigned i = find(metrics, connection, &fd);
@@ -138,7 +140,8 @@ static void end_one(struct hd_metrics *metrics) {
 	forget(metrics, i);
 }
 
-/* The library closes who is silent, but not who says a byte now and then: those would keep all others out. */
+/* The library closes silent connections, but not those that send a byte now and then: these would keep all others
+ * out. */
 static void
 notice(void *owner,
        struct MHD_Connection *connection,
@@ -175,24 +178,24 @@ answer(void *owner,
 	(void)upload;
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
 		*upload_bytes = 0;
-		return say(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n");
+		return reply(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n");
 	}
-	/* Called first with the headers alone. */
+	/* First called with the headers only. */
 	if (!*state) {
 		*state = &seen;
 		return MHD_YES;
 	}
 	if (!is_allowed(owner, connection))
-		return say(connection, MHD_HTTP_UNAUTHORIZED, "a bearer token is needed\n");
+		return reply(connection, MHD_HTTP_UNAUTHORIZED, "a bearer token is needed\n");
 	note_answer(owner, connection);
 	if (strcmp(url, "/metrics") == 0)
 		return answer_metrics(owner, connection);
 	if (strcmp(url, "/") == 0)
-		return say(connection, MHD_HTTP_OK, "heddle: see /metrics\n");
-	return say(connection, MHD_HTTP_NOT_FOUND, "see /metrics\n");
+		return reply(connection, MHD_HTTP_OK, "heddle: see /metrics\n");
+	return reply(connection, MHD_HTTP_NOT_FOUND, "see /metrics\n");
 }
 
-/* A socket of our own: the library would not say what is wrong with the address. */
+/* A socket of our own, as the library does not say what is wrong with an address. */
 static int listen_at(struct hd_metrics *metrics, const char *text, const char **what) {
 	struct hd_addr addr;
 	struct sockaddr_in name = {.sin_family = AF_INET};
@@ -229,41 +232,10 @@ static int listen_at(struct hd_metrics *metrics, const char *text, const char **
 	return fd;
 }
 
-int hd_metrics_read_token(
-	const char *path,
-	char token[HD_METRICS_TOKEN_MAX + 1],
-	const char **what
-) {
-	static const char allowed[]
-		= "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=";
-	char line[HD_METRICS_TOKEN_MAX + 2] = "";
-	FILE *file = fopen(path, "re");
-	size_t bytes;
-
-	*what = strerror(errno);
-	if (!file)
-		return -errno;
-	bytes = fread(line, 1, sizeof line - 1, file);
-	*what = strerror(errno);
-	if (ferror(file)) {
-		(void)fclose(file);
-		return -EIO;
-	}
-	(void)fclose(file);
-	if (bytes > 0 && line[bytes - 1] == '\n')
-		line[--bytes] = '\0';
-	*what = "not a token: one line of 16 to 256 letters, digits and -._~+/=";
-	if (bytes < HD_METRICS_TOKEN_MIN || bytes > HD_METRICS_TOKEN_MAX
-	    || strspn(line, allowed) != bytes)
-		return -EBADMSG;
-	memcpy(token, line, bytes + 1);
-	return 0;
-}
-
 int hd_metrics_open(
 	const char *listen,
 	const char *token,
-	struct hd_desk *desk,
+	struct hd_stats_query *query,
 	struct hd_metrics **metrics,
 	char *error,
 	size_t error_bytes
@@ -277,7 +249,7 @@ int hd_metrics_open(
 		free(m);
 		return fd;
 	}
-	m->desk = desk;
+	m->query = query;
 	m->token = token;
 	m->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD,
@@ -312,7 +284,7 @@ int hd_metrics_open(
 void hd_metrics_close(struct hd_metrics *metrics) {
 	if (!metrics)
 		return;
-	MHD_stop_daemon(metrics->daemon); /* closes the socket, too */
+	MHD_stop_daemon(metrics->daemon); /* also closes the socket */
 	free(metrics);
 }
 

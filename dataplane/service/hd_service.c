@@ -44,6 +44,15 @@ const struct hd_option hd_service_option_table[] = {
 		log_json,
 		"log JSON lines, for journald and similar"
 	),
+	HD_OPTION_U32(
+		"end-with",
+		"PID",
+		struct hd_service_options,
+		end_with,
+		1,
+		INT32_MAX,
+		"end when process PID has ended, in whatever way (no)"
+	),
 	HD_OPTION_END,
 };
 
@@ -70,13 +79,13 @@ static int start_metrics(struct hd_service *s, char *error, size_t error_bytes) 
 	int status;
 
 	status = hd_metrics_open(
-		s->options.metrics, s->metrics_token, s->desk, &s->metrics, error, error_bytes
+		s->options.metrics, s->metrics_token, s->query, &s->metrics, error, error_bytes
 	);
 	if (status)
 		return status;
 	hd_driver_print_addr(hd_metrics_bound(s->metrics), bound);
 	if (!s->metrics_token[0] && hd_metrics_bound(s->metrics).ipv4 >> 24 != 127)
-		hd_log_say(
+		hd_log_write(
 			&s->log,
 			HD_LOG_WARNING,
 			"metrics",
@@ -84,11 +93,11 @@ static int start_metrics(struct hd_service *s, char *error, size_t error_bytes) 
 			"any client that reaches %s can read the metrics: see --metrics-token-file",
 			bound
 		);
-	hd_log_say(&s->log, HD_LOG_INFO, "metrics", NULL, "metrics at http://%s/metrics", bound);
+	hd_log_write(&s->log, HD_LOG_INFO, "metrics", NULL, "metrics at http://%s/metrics", bound);
 	return 0;
 }
 
-/* A nicety: whoever cannot have it works without. */
+/* Optional: a program that cannot start it runs without. */
 static void start_telemetry(struct hd_service *s, const struct hd_stat_group *const *groups) {
 #ifdef HD_WITH_DPDK
 	const struct hd_stat_group *all[GROUPS_MAX] = {
@@ -105,9 +114,9 @@ static void start_telemetry(struct hd_service *s, const struct hd_stat_group *co
 	while (*groups && count + 1 < GROUPS_MAX)
 		all[count++] = *groups++;
 	all[count] = NULL;
-	status = hd_telemetry_start(s->desk, all);
+	status = hd_telemetry_start(s->query, all);
 	if (status)
-		hd_log_say(
+		hd_log_write(
 			&s->log,
 			HD_LOG_WARNING,
 			"telemetry",
@@ -129,8 +138,8 @@ int hd_service_start_loop(
 	size_t error_bytes
 ) {
 	s->loop = *loop;
-	s->desk = hd_desk_open(loop->wake, loop->owner);
-	if (!s->desk) {
+	s->query = hd_stats_query_open(loop->wake, loop->owner);
+	if (!s->query) {
 		(void)snprintf(error, error_bytes, "no memory");
 		return -ENOMEM;
 	}
@@ -160,9 +169,9 @@ void hd_service_stop(struct hd_service *s) {
 	hd_telemetry_stop();
 #endif
 	hd_metrics_close(s->metrics);
-	hd_desk_close(s->desk);
+	hd_stats_query_close(s->query);
 	s->metrics = NULL;
-	s->desk = NULL;
+	s->query = NULL;
 }
 
 void hd_service_woken(
@@ -170,13 +179,13 @@ void hd_service_woken(
 	void (*fill)(void *owner, struct hd_stats *stats),
 	void *owner
 ) {
-	if (s->desk)
-		hd_desk_serve(s->desk, fill, owner);
+	if (s->query)
+		hd_stats_query_serve(s->query, fill, owner);
 }
 
 /* --- the numbers ----------------------------------------------------------------------------- */
 
-/* What a driver counts stays the same. Said once: a thread that prints counters may be reading it. */
+/* The names of a driver's counters never change. Set once: a thread that prints counters may be reading them. */
 static void
 describe_driver(struct hd_service *s, const struct hd_driver_counter *counters, size_t count) {
 	for (size_t i = 0; i < count; i++) {

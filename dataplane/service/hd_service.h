@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a long-running program (controller, server) offers its operator besides its work: a log, its numbers,
- * metrics over HTTP. One a process; on the driver's thread, unless said. */
+/* What a long-running program (controller, server) offers its operator: a log, its counters, metrics over HTTP. One a
+ * process; on the driver's thread, unless stated. */
 #ifndef HD_SERVICE_H
 #define HD_SERVICE_H
 
@@ -13,26 +13,27 @@
 
 struct hd_service_options {
 	const char *metrics; /* [ADDR:]PORT; NULL: none */
-	const char *metrics_token_file; /* NULL: who reaches it may read */
+	const char *metrics_token_file; /* NULL: anyone who can connect may read */
 	const char *log_level; /* NULL: info */
 	bool log_json;
+	uint32_t end_with; /* a process; 0: none */
 };
 
-/* The loop of a program's main thread, where that is no driver's. */
+/* The loop of a program whose main thread does not run a driver. */
 struct hd_service_loop {
-	void (*wake)(void *owner); /* has it call hd_service_woken() soon; any thread */
+	void (*wake)(void *owner); /* must make it call hd_service_woken() soon; any thread */
 	void *owner;
-	bool eal; /* the process has DPDK's: rte_telemetry answers */
-	bool inner; /* what its driver sends and receives passes ports that are counted: the driver's is none of them */
+	bool eal; /* the process has started DPDK's EAL: rte_telemetry answers */
+	bool inner; /* its driver's traffic passes counted ports: leave the driver's out */
 };
 
 struct hd_service {
 	struct hd_log log;
 	struct hd_service_options options;
-	struct hd_driver *driver; /* NULL: `loop` is not one's */
+	struct hd_driver *driver; /* NULL: a loop without a driver */
 	struct hd_service_loop loop;
 	struct hd_event_log *events; /* the program's; NULL: none */
-	struct hd_desk *desk;
+	struct hd_stats_query *query;
 	struct hd_metrics *metrics;
 	char metrics_token[HD_METRICS_TOKEN_MAX + 1]; /* "": none; set before hd_service_start() */
 	hd_ns started;
@@ -44,15 +45,15 @@ struct hd_service {
 	struct hd_stat_group group;
 };
 
-/* 0 or -EINVAL (the log level). program and node outlive it. */
+/* 0 or -EINVAL (the log level). program and node must outlive it. */
 int hd_service_init(
 	struct hd_service *service,
 	const char *program,
 	const char *node,
 	const struct hd_service_options *options
 );
-/* Begins to listen, when that was asked for, and to answer telemetry on a driver that has it. groups: those
- * of the core, NULL after the last. 0 or -errno with error in words. */
+/* Starts to listen, if requested, and to answer telemetry on a driver that has it. groups: the core's, NULL after the
+ * last. 0 or -errno with a text in error. */
 int hd_service_start(
 	struct hd_service *service,
 	struct hd_driver *driver,
@@ -60,7 +61,7 @@ int hd_service_start(
 	char *error,
 	size_t error_bytes
 );
-/* The same for another loop than a driver's. */
+/* The same for a loop without a driver. */
 int hd_service_start_loop(
 	struct hd_service *service,
 	const struct hd_service_loop *loop,
@@ -70,18 +71,18 @@ int hd_service_start_loop(
 );
 /* Before the driver is closed. */
 void hd_service_stop(struct hd_service *service);
-/* To be called when the driver was woken: who waits for numbers gets them. */
+/* To be called when the driver was woken: serves waiting readers of counters. */
 void hd_service_woken(
 	struct hd_service *service,
 	void (*fill)(void *owner, struct hd_stats *stats),
 	void *owner
 );
-/* Adds what is not the core's: the core's thread, the process, driver, ports, queues. */
+/* Adds the counters outside of the core: the core's thread, the process, driver, ports, queues. */
 void hd_service_gather(struct hd_service *service, struct hd_stats *stats);
 
 /* --- command lines --------------------------------------------------------------------------- */
 
-/* Of struct hd_service_options, for a program's table. */
+/* For struct hd_service_options, in a program's table. */
 extern const struct hd_option hd_service_option_table[];
 
 #endif

@@ -25,7 +25,7 @@ int hd_setup_options(
 	int status;
 
 	common->log = &service->log;
-	hd_log_init(common->log, program->name, ""); /* text to standard error, until it is known */
+	hd_log_init(common->log, program->name, ""); /* text on standard error, for now */
 	status = hd_options_read(program, argc, argv, options, &errors);
 	if (status)
 		return status;
@@ -46,7 +46,7 @@ static int read_keys(struct hd_log *log, const char *path, struct hd_keyring *ke
 	int status = hd_program_read_keys(path, keys, error, sizeof error);
 
 	if (status == 0 && hd_program_keys_exposed(path, error, sizeof error))
-		hd_log_say(log, HD_LOG_WARNING, "keys-exposed", NULL, "--key-file: %s", error);
+		hd_log_write(log, HD_LOG_WARNING, "keys-exposed", NULL, "--key-file: %s", error);
 	if (status == 0)
 		return 0;
 	return hd_log_fail(
@@ -79,7 +79,10 @@ int hd_setup_end(
 	if (closed == 0 || status)
 		return status;
 	return hd_log_fail(
-		&service->log, EX_IOERR, "--events: %s: not all could be written", options->events
+		&service->log,
+		EX_IOERR,
+		"--events: %s: some events could not be written",
+		options->events
 	);
 }
 
@@ -120,7 +123,18 @@ static int read_token(struct hd_service *service) {
 	);
 }
 
-static int say_started(struct hd_service *service, int status, const char *error) {
+static int end_with(struct hd_service *service) {
+	uint32_t pid = service->options.end_with;
+	int status = pid ? hd_program_end_with((pid_t)pid) : 0;
+
+	if (status == 0)
+		return 0;
+	return hd_log_fail(
+		&service->log, EX_OSERR, "--end-with: process %u: %s", pid, strerror(-status)
+	);
+}
+
+static int log_started(struct hd_service *service, int status, const char *error) {
 	if (status == 0)
 		return 0;
 	return hd_log_fail(
@@ -140,14 +154,16 @@ static int start_service(
 	char error[256];
 	int status = read_token(service);
 
+	if (status == 0)
+		status = end_with(service);
 	if (status)
 		return status;
 	status = hd_service_start(service, driver, groups, error, sizeof error);
-	return say_started(service, status, error);
+	return log_started(service, status, error);
 }
 
-/* From the event log's thread. */
-static void say_trouble(void *owner, const char *sentence) {
+/* Runs in the event log's thread. */
+static void log_trouble(void *owner, const char *sentence) {
 	(void)hd_log_fail(owner, 0, "--events: %s", sentence);
 }
 
@@ -165,7 +181,7 @@ int hd_setup_events(struct hd_service *service, const struct hd_setup_options *o
 			options->events,
 			strerror(-status)
 		);
-	hd_event_log_on_trouble(service->events, say_trouble, &service->log);
+	hd_event_log_on_trouble(service->events, log_trouble, &service->log);
 	return 0;
 }
 
@@ -195,10 +211,12 @@ int hd_setup_service_loop(
 	char error[256];
 	int status = read_token(service);
 
+	if (status == 0)
+		status = end_with(service);
 	if (status)
 		return status;
 	status = hd_service_start_loop(service, loop, groups, error, sizeof error);
-	return say_started(service, status, error);
+	return log_started(service, status, error);
 }
 
 int hd_setup_signals(struct hd_log *log, struct hd_driver *driver) {
@@ -236,11 +254,11 @@ void hd_setup_event(struct hd_service *service, const struct hd_event *event, co
 	bool controller = event->aux == HD_ROLE_CONTROLLER;
 
 	if (event->kind == HD_EVENT_NODE_UP && controller)
-		hd_log_say(
+		hd_log_write(
 			&service->log, HD_LOG_INFO, "controller", event, "controller: connected"
 		);
 	else if (event->kind == HD_EVENT_NODE_DOWN && controller)
-		hd_log_say(
+		hd_log_write(
 			&service->log,
 			HD_LOG_WARNING,
 			"controller",

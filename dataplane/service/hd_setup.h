@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Steps that programs around a core do alike before it runs and after: each step returns 0, or a sysexits code when it
- * has said on the log which option is wrong, why, and what would be right.
+ * The steps common to programs before and after their core runs. Each returns 0, or a sysexits code after it has logged
+ * which option is wrong, why, and what would be right.
  *
  *   hd_setup_options
- *     hd_setup_begin; hd_setup_driver; what the core is made of
+ *     hd_setup_begin; hd_setup_driver; the core's parts
  *       hd_setup_serve: hd_setup_run
  *     hd_setup_end
  */
@@ -15,9 +15,9 @@
 
 /* --- command line ------------------------------------------------------------------------------ */
 
-/* What most of them are asked: the first member of a program's own options, for the rows below. */
+/* The options of most programs: the first member of a program's own options, for the rows below. */
 struct hd_setup_options {
-	struct hd_log *log; /* where errors go */
+	struct hd_log *log; /* receives errors */
 	const char *key_file, *listen, *controller, *host, *events;
 	struct hd_driver_options driver;
 	struct hd_service_options service;
@@ -41,7 +41,7 @@ struct hd_setup_options {
 #define HD_SETUP_DRIVER HD_OPTION_TABLE(hd_driver_option_table, struct hd_setup_options, driver)
 
 /*
- * Reads the command line into options, which begins with a struct hd_setup_options, and opens the log, which is called
+ * Reads the command line into options, which begins with a struct hd_setup_options, and opens the log, which is named
  * options->host. 0, -1 when --help has been printed, or an exit code.
  */
 int hd_setup_options(
@@ -54,14 +54,14 @@ int hd_setup_options(
 
 /* --- steps ------------------------------------------------------------------------------------- */
 
-/* Reads the keys. hd_setup_end() is due in any case. */
+/* Reads the keys. hd_setup_end() must follow in any case. */
 int hd_setup_begin(
 	struct hd_service *service,
 	const struct hd_setup_options *options,
 	struct hd_keyring *keys
 );
-/* After the core: closes the driver (NULL: none is open) and the events, frees the keys. Returns status, or EX_IOERR
- * when that is 0 and some of the events could not be written. */
+/* After the core: closes the driver (NULL: none is open) and the events, frees the keys. Returns status, or EX_IOERR if
+ * that is 0 and some events could not be written. */
 int hd_setup_end(
 	struct hd_service *service,
 	const struct hd_setup_options *options,
@@ -69,18 +69,18 @@ int hd_setup_end(
 	struct hd_driver *driver,
 	int status
 );
-/* Opens a driver on options->listen (port 0: any free one), which it sets config->bind from. */
+/* Opens a driver on options->listen (port 0: any free one), and sets config->bind from it. */
 int hd_setup_driver(
 	struct hd_service *service,
 	const struct hd_setup_options *options,
 	struct hd_driver_config *config,
 	struct hd_driver **driver
 );
-/* Opens (truncates) service->events, whose troubles are told on the log. Only once the program has its ports, the
- * driver's and that of the metrics: one that is started a second time by mistake finds them taken, and leaves the first
- * one's events as they are. */
+/* Opens (truncates) service->events, whose errors are logged. Call it only once the program has its ports, the driver's
+ * and the metrics': a second instance started by mistake finds them in use, and leaves the first one's events
+ * unchanged. */
 int hd_setup_events(struct hd_service *service, const struct hd_setup_options *options);
-/* run(), with the service as long as that runs: hd_service_start(), hd_setup_events(), hd_service_stop(). */
+/* Calls run() with the service running: hd_service_start(), hd_setup_events(), hd_service_stop(). */
 int hd_setup_serve(
 	struct hd_service *service,
 	const struct hd_setup_options *options,
@@ -89,7 +89,7 @@ int hd_setup_serve(
 	int (*run)(void *owner),
 	void *owner
 );
-/* hd_service_start_loop(); hd_service_stop() is due in any case. */
+/* hd_service_start_loop(); hd_service_stop() must follow in any case. */
 int hd_setup_service_loop(
 	struct hd_service *service,
 	const struct hd_service_loop *loop,
@@ -100,7 +100,7 @@ int hd_setup_signals(struct hd_log *log, struct hd_driver *driver);
 int hd_setup_controller(struct hd_log *log, const char *text, struct hd_addr *controller);
 /* hd_setup_signals(), `ready ADDR:PORT` on standard output, hd_driver_run(). */
 int hd_setup_run(struct hd_log *log, struct hd_driver *driver, struct hd_node node);
-/* An event of a node that has a controller, to the log and to service->events; `without` says what goes on when the
+/* Logs an event of a node that has a controller, and adds it to service->events; `without` says what continues when the
  * controller is lost. */
 void hd_setup_event(struct hd_service *service, const struct hd_event *event, const char *without);
 

@@ -13,15 +13,15 @@
 #define PREFIX "/heddle/"
 #define GROUPS_MAX 32
 #define TIMEOUT_MS 2000
-/* An answer of telemetry's ends at 16 KiB, silently; the command is in it, too. */
+/* Telemetry truncates answers at 16 KiB, silently; they include the command. */
 #define ROWS_BYTES_MAX (15 << 10)
-#define ROWS_MAX (RTE_TEL_MAX_DICT_ENTRIES - 1) /* and next_row */
+#define ROWS_MAX (RTE_TEL_MAX_DICT_ENTRIES - 1) /* besides next_row */
 #define WORDS_BYTES 256
 
-/* A callback of telemetry has no argument for its owner: these are the process's. */
+/* A telemetry callback has no argument for its owner, so these belong to the process. */
 static struct {
-	pthread_rwlock_t lock; // write: start, stop; read: the callbacks, while they ask
-	struct hd_desk *desk;
+	pthread_rwlock_t lock; // write: start, stop; read: the callbacks
+	struct hd_stats_query *query;
 	size_t count;
 	struct {
 		char command[64];
@@ -31,9 +31,9 @@ static struct {
 
 struct question {
 	const char *group; /* its name */
-	const char *text; /* part of a label; "" any */
-	uint64_t from; /* the first of these rows that is wanted */
-	uint64_t index; /* of the next row that is looked at */
+	const char *text; /* part of a label; "": any */
+	uint64_t from; /* the first of these rows to answer */
+	uint64_t index; /* of the next row */
 	size_t rows, bytes; /* of the answer */
 	struct rte_tel_data *data;
 	int status;
@@ -70,7 +70,7 @@ static bool wanted(const struct hd_stats_row *row, const char *text) {
 	return false;
 }
 
-/* The row's labels, as telemetry allows names: letters, digits, '_' and '/'. */
+/* The row's labels as a name that telemetry allows: letters, digits, '_' and '/'. */
 static void row_name(const struct hd_stats_row *row, char *name, size_t bytes) {
 	size_t used = 0;
 
@@ -83,7 +83,7 @@ static void row_name(const struct hd_stats_row *row, char *name, size_t bytes) {
 	name[used] = '\0';
 }
 
-/* At most so many bytes of JSON: each label twice, its characters perhaps escaped; numbers of 20 digits. */
+/* At most this many bytes of JSON: each label twice, with its characters escaped; numbers of 20 digits. */
 static size_t row_bytes(const struct hd_stats_row *row) {
 	const struct hd_stat_group *group = row->group;
 	size_t bytes = 8;
@@ -95,7 +95,7 @@ static size_t row_bytes(const struct hd_stats_row *row) {
 	return bytes;
 }
 
-/* One row under its name; telemetry frees it with the rest. False: there is no more room. */
+/* Appends one row under its name; telemetry frees it with the rest. False: no room. */
 static bool append(struct question *q, const struct hd_stats_row *row) {
 	size_t bytes = row_bytes(row);
 	char name[RTE_TEL_MAX_STRING_LEN];
@@ -117,7 +117,7 @@ static bool append(struct question *q, const struct hd_stats_row *row) {
 	return true;
 }
 
-/* False: the answer is full, and says where to go on. */
+/* False: the answer is full, and has the row to continue from. */
 static bool visit_row(struct question *q, const struct hd_stats_row *row) {
 	if (!wanted(row, q->text))
 		return true;
@@ -157,7 +157,7 @@ static const char *group_of(const char *command) {
 	return NULL;
 }
 
-/* "TEXT", "from=N", or both between blanks, as heddlectl has them. words is cut up. 0 or -EINVAL. */
+/* "TEXT", "from=N", or both separated by blanks, as in heddlectl. Splits words in place. 0 or -EINVAL. */
 static int read_words(char words[WORDS_BYTES], struct question *q) {
 	char *save = NULL;
 
@@ -180,8 +180,8 @@ static int on_group(const char *command, const char *parameters, struct rte_tel_
 
 	pthread_rwlock_rdlock(&telemetry.lock);
 	q.group = group_of(command);
-	if (q.group && telemetry.desk)
-		status = hd_desk_read(telemetry.desk, TIMEOUT_MS, visit, &q);
+	if (q.group && telemetry.query)
+		status = hd_stats_query_read(telemetry.query, TIMEOUT_MS, visit, &q);
 	pthread_rwlock_unlock(&telemetry.lock);
 	return status ? status : q.status;
 }
@@ -217,11 +217,11 @@ static int register_group(const struct hd_stat_group *group) {
 	return rte_telemetry_register_cmd(command, on_group, help);
 }
 
-int hd_telemetry_start(struct hd_desk *desk, const struct hd_stat_group *const *groups) {
+int hd_telemetry_start(struct hd_stats_query *query, const struct hd_stat_group *const *groups) {
 	int status = 0;
 
 	pthread_rwlock_wrlock(&telemetry.lock);
-	telemetry.desk = desk;
+	telemetry.query = query;
 	if (telemetry.count == 0)
 		status = rte_telemetry_register_cmd(
 			PREFIX "groups",
@@ -237,6 +237,6 @@ int hd_telemetry_start(struct hd_desk *desk, const struct hd_stat_group *const *
 
 void hd_telemetry_stop(void) {
 	pthread_rwlock_wrlock(&telemetry.lock);
-	telemetry.desk = NULL;
+	telemetry.query = NULL;
 	pthread_rwlock_unlock(&telemetry.lock);
 }

@@ -7,7 +7,7 @@
 
 #define BLOCK_BYTES (256u << 10)
 
-/* Memory that is given out and never taken back: free lists recycle it. */
+/* Memory that is allocated and never freed: free lists recycle it. */
 struct sim_block {
 	struct sim_block *next;
 	size_t used, capacity;

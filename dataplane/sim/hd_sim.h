@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sim driver: any number of nodes in one process, in virtual time, over a simulated network: a
- * star, or several switches with trunks between them.
+ * The sim driver: any number of nodes in one process, in virtual time, over a simulated network: a star, or several
+ * switches with trunks between them.
  *
  *   node -- host -- up link --\                                /-- down link -- host -- node
  *                              [ switch ] -- trunk -- [ switch ]
  *   flow -- host -- up link --/                                \-- down link -- host -- flow (other tenants)
  *
- * A link is a FIFO of `queue_bytes` drained at `rate_bps`, then a delay of `latency`; a trunk is two,
- * one each way. Packets take the way of the fewest trunks. They and the
- * flows of other tenants share the same queues. Everything is a function of the configuration and the
- * seed: events run by (time, insertion), and no pointer, clock or address decides anything.
- * One thread. Cost: an event a packet and link, no allocation a packet, each payload is copied once.
+ * A link is a FIFO of `queue_bytes` drained at `rate_bps`, then a delay of `latency`; a trunk is two, one each way.
+ * Packets take the path with the fewest trunks. They and the flows of other tenants share the same queues. Everything
+ * is a function of the configuration and the seed: events run by (time, insertion), and nothing depends on a pointer,
+ * clock or address. One thread. Cost: an event a packet and link, no allocation a packet, each payload is copied once.
  */
 #ifndef HD_SIM_H
 #define HD_SIM_H
@@ -32,7 +31,7 @@ int hd_sim_create(uint64_t seed, struct hd_sim **sim);
 void hd_sim_destroy(struct hd_sim *sim);
 
 /* --- network ------------------------------------------------------------------------------- */
-enum hd_sim_way {
+enum hd_sim_direction {
 	HD_SIM_UP, /* host -> switch */
 	HD_SIM_DOWN /* switch -> host */
 };
@@ -51,8 +50,13 @@ int hd_sim_trunk(struct hd_sim *sim, int a, int b, const struct hd_sim_link *lin
 int hd_sim_host(struct hd_sim *sim, const struct hd_sim_link *link);
 /* The same on another switch. */
 int hd_sim_host_at(struct hd_sim *sim, int at, const struct hd_sim_link *link);
-/* Takes effect for packets that come to the queue from now on. */
-void hd_sim_set_rate(struct hd_sim *sim, int host, enum hd_sim_way way, uint64_t rate_bps);
+/* Takes effect for packets that enter the queue from now on. */
+void hd_sim_set_rate(
+	struct hd_sim *sim,
+	int host,
+	enum hd_sim_direction direction,
+	uint64_t rate_bps
+);
 struct hd_addr hd_sim_address(int host, uint16_t port);
 
 struct hd_sim_link_stats {
@@ -60,44 +64,44 @@ struct hd_sim_link_stats {
 	uint64_t overflow; /* packets dropped by a full queue */
 };
 const struct hd_sim_link_stats *
-hd_sim_link_stats(const struct hd_sim *sim, int host, enum hd_sim_way way);
+hd_sim_link_stats(const struct hd_sim *sim, int host, enum hd_sim_direction direction);
 /* Of a trunk, towards its switch b or a. */
 const struct hd_sim_link_stats *
 hd_sim_trunk_stats(const struct hd_sim *sim, int trunk, bool towards_b);
 
-/* Bytes of frames that a host's network card has sent (UP) or delivered (DOWN) since the start: the nodes' own,
- * and each flow's (its acknowledgements too) in flows[index % count]. */
+/* Bytes of frames that a host's network card has sent (UP) or delivered (DOWN) since the start: the nodes' own, and
+ * each flow's (including its acknowledgements) in flows[index % count]. */
 void hd_sim_card_counts(
 	const struct hd_sim *sim,
 	int host,
-	enum hd_sim_way way,
+	enum hd_sim_direction direction,
 	uint64_t *nodes,
 	uint64_t *flows,
 	uint32_t count
 );
 
-/* What befalls each packet of nodes (not of flows) at the first switch. */
+/* Faults applied to each packet of nodes (not of flows) at the first switch. */
 struct hd_sim_faults {
 	double loss, duplicate, reorder; /* probabilities */
 	hd_ns reorder_delay; /* a reordered packet is late by up to this, uniform; 0: 1 ms */
 };
 void hd_sim_set_faults(struct hd_sim *sim, const struct hd_sim_faults *faults);
-/* A host that is cut off: what it sends and what is sent to it is lost. */
+/* Cuts a host off: packets from and to it are lost. */
 void hd_sim_set_cut(struct hd_sim *sim, int host, bool cut);
-/* Cuts (or mends) the way between two hosts only, both directions. At most 64 pairs: -ENOSPC. */
+/* Cuts (or restores) the path between two hosts only, both directions. At most 64 pairs: -ENOSPC. */
 int hd_sim_set_cut_pair(struct hd_sim *sim, int a, int b, bool cut);
 
-/* A switch that looks into packets: switch 0. */
+/* A switch that processes packets: switch 0. */
 struct hd_sim_path {
-	/* A packet of a node to another host, after faults, on its way from the switch. True: it goes no further. The
-	 * bytes are valid during the call. NULL: none are looked at. */
+	/* A packet of a node to another host, after faults, as it leaves the switch. True: the switch consumes it. The
+	 * bytes are valid during the call. NULL: the switch processes none. */
 	bool (*packet
 	)(void *owner, struct hd_addr from, struct hd_addr to, const uint8_t *data, size_t bytes);
 	void *owner;
 };
 /* NULL: an ordinary switch again. */
 void hd_sim_set_path(struct hd_sim *sim, const struct hd_sim_path *path);
-/* A packet that switch 0 makes, in the name of the host of `from`; faults befall it as any. It is not looked at. */
+/* Sends a packet that switch 0 makes, in the name of the host of `from`; faults apply to it, but packet() does not. */
 void hd_sim_path_send(
 	struct hd_sim *sim,
 	struct hd_addr from,
@@ -108,12 +112,11 @@ void hd_sim_path_send(
 
 struct hd_sim_stats {
 	uint64_t events, packets, delivered, ticks;
-	uint64_t lost, duplicated, reordered, cut, overflow, no_node, no_way;
+	uint64_t lost, duplicated, reordered, cut, overflow, no_node, no_path;
 };
 const struct hd_sim_stats *hd_sim_stats(const struct hd_sim *sim);
 
-#define HD_SIM_SOCKET_BYTES                                                                        \
-	425984 /* twice Linux's net.core.rmem_max, which is what SO_RCVBUF gets at most */
+#define HD_SIM_SOCKET_BYTES 425984 /* twice Linux's net.core.rmem_max, SO_RCVBUF's maximum */
 
 /* --- nodes --------------------------------------------------------------------------------- */
 struct hd_sim_clock {
@@ -125,33 +128,33 @@ struct hd_sim_node_config {
 	int host;
 	uint16_t port; /* 0: the first free one from HD_PORT on */
 	struct hd_sim_clock clock;
-	/* Each event that the node reports; sim time is hd_sim_now(). May be NULL. */
+	/* Called for each event that the node reports; sim time is hd_sim_now(). May be NULL. */
 	void (*event)(void *owner, int node, const struct hd_event *event);
 	void *owner;
 };
 
 /* Adds a node that does not run yet. Returns its index, -EADDRINUSE, -ENOSPC, -ENOMEM. */
 int hd_sim_node(struct hd_sim *sim, const struct hd_sim_node_config *config);
-/* Starts (restarts) it with a core; packets flow to it from now on. */
+/* Starts (restarts) it with a core; it receives packets from now on. */
 void hd_sim_node_start(struct hd_sim *sim, int node, struct hd_node core);
-/* Stops it at once, as a crash does: the caller destroys the core. */
+/* Stops it at once, like a crash: the caller destroys the core. */
 void hd_sim_node_stop(struct hd_sim *sim, int node);
-/* Freezes it, as SIGSTOP does: its clock goes on, its socket takes HD_SIM_SOCKET_BYTES and then drops, nothing else
- * happens. Thawed, it finds its packets and its timers at once. */
+/* Freezes it, like SIGSTOP: its clock continues, its socket takes HD_SIM_SOCKET_BYTES and then drops, nothing else
+ * happens. When thawed, it gets its packets and its timers at once. */
 void hd_sim_node_freeze(struct hd_sim *sim, int node, bool frozen);
 bool hd_sim_node_frozen(const struct hd_sim *sim, int node);
 bool hd_sim_node_runs(const struct hd_sim *sim, int node);
 struct hd_addr hd_sim_node_address(const struct hd_sim *sim, int node);
-/* For calls into the core from outside (a push): its sink and its clock. Call hd_sim_node_poke()
- * afterwards, so that a new deadline is seen. */
+/* For calls into the core from outside (a push): its sink and its clock. Call hd_sim_node_poke() afterwards, so that a
+ * new deadline is noticed. */
 struct hd_sink *hd_sim_node_sink(struct hd_sim *sim, int node);
 hd_ns hd_sim_node_now(const struct hd_sim *sim, int node);
 void hd_sim_node_poke(struct hd_sim *sim, int node);
 
 /* --- other tenants' elastic flows ---------------------------------------------------------- */
-/* An endless flow under CUBIC (RFC 9438) with 1,448-byte segments, acknowledged packet by packet,
- * loss found by three later arrivals or a timeout. Its frames leave their host late by up to eight frames' time,
- * drawn, in order. Returns its index, -ENOSPC, -ENOMEM. */
+/* An endless flow under CUBIC (RFC 9438) with 1,448-byte segments, acknowledged packet by packet; a loss is detected by
+ * three later arrivals or a timeout. Its frames leave their host late by up to eight frames' time, at random, in order.
+ * Returns its index, -ENOSPC, -ENOMEM. */
 int hd_sim_flow(struct hd_sim *sim, int from_host, int to_host);
 void hd_sim_flow_start(struct hd_sim *sim, int flow);
 void hd_sim_flow_stop(struct hd_sim *sim, int flow);
@@ -164,7 +167,7 @@ int hd_sim_at(struct hd_sim *sim, hd_ns at, void (*call)(void *owner, hd_ns now)
 /* Runs one event whose time is <= until. False when there is none (then now = until). */
 bool hd_sim_advance(struct hd_sim *sim, hd_ns until);
 void hd_sim_run(struct hd_sim *sim, hd_ns until);
-/* Memory ran out, or a node asks for ticks without end at one moment: NULL when all is well. */
+/* NULL: no failure; else memory ran out, or a node asks for endless ticks at one moment. */
 const char *hd_sim_failure(const struct hd_sim *sim);
 
 #endif

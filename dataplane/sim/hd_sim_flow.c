@@ -2,8 +2,8 @@
 /*
  * Other tenants: endless flows under CUBIC (RFC 9438), packet by packet in the same queues.
  *
- * What is lost is not sent again (an endless source has always more to send), so a flow needs only
- * to know which of its segments are under way: the window ring of segments [oldest, next).
+ * Lost segments are not retransmitted (an endless source always has more to send), so a flow only needs to know which
+ * of its segments are in flight: the window ring of segments [oldest, next).
  */
 #include "hd_sim_private.h"
 
@@ -30,12 +30,12 @@ struct sim_flow {
 	double window, slow_start; /* segments */
 	double peak, k; /* CUBIC: window before the cut, time to reach it again */
 	double friendly; /* Reno's estimate of the window */
-	hd_ns epoch; /* of the present growth; 0: begins with the next acknowledgement */
+	hd_ns epoch; /* of the current growth; 0: begins with the next acknowledgement */
 	hd_ns srtt, rttvar;
 	uint64_t next, oldest; /* segments */
 	uint32_t flying;
 	uint64_t recovery; /* one cut for all losses before this segment */
-	hd_ns timeout_at; /* of the event that counts */
+	hd_ns timeout_at; /* of the valid timeout event */
 	hd_ns heard;
 	uint32_t backoff;
 	uint64_t delivered_bytes;
@@ -65,28 +65,32 @@ uint64_t hd_sim_flow_delivered(const struct hd_sim *sim, int index) {
 	return sim->flows[index]->delivered_bytes;
 }
 
-void sim_flow_count(struct hd_sim *sim, const struct sim_packet *packet, enum hd_sim_way way) {
-	sim->flows[packet->flow]->passed[way][packet->ack] += packet->frame_bytes;
+void sim_flow_count(
+	struct hd_sim *sim,
+	const struct sim_packet *packet,
+	enum hd_sim_direction direction
+) {
+	sim->flows[packet->flow]->passed[direction][packet->ack] += packet->frame_bytes;
 }
 
 void hd_sim_card_counts(
 	const struct hd_sim *sim,
 	int host,
-	enum hd_sim_way way,
+	enum hd_sim_direction direction,
 	uint64_t *nodes,
 	uint64_t *flows,
 	uint32_t count
 ) {
-	*nodes = sim->hosts[host].card[way];
+	*nodes = sim->hosts[host].card[direction];
 	memset(flows, 0, count * sizeof *flows);
 	for (uint32_t i = 0; i < sim->flow_count; i++) {
 		const struct sim_flow *flow = sim->flows[i];
 		bool sends = flow->from == (uint32_t)host, receives = flow->to == (uint32_t)host;
 
 		if (sends)
-			flows[i % count] += flow->passed[way][way == HD_SIM_DOWN];
+			flows[i % count] += flow->passed[direction][direction == HD_SIM_DOWN];
 		if (receives)
-			flows[i % count] += flow->passed[way][way == HD_SIM_UP];
+			flows[i % count] += flow->passed[direction][direction == HD_SIM_UP];
 	}
 }
 
@@ -103,7 +107,7 @@ static void arm_timeout(struct hd_sim *sim, struct sim_flow *flow) {
 	sim_push(sim, flow->timeout_at, SIM_EVENT_FLOW, flow);
 }
 
-/* ack: the way back, with the time at which the segment left. */
+/* ack: the return path, with the time at which the segment was sent. */
 static void
 send_segment(struct hd_sim *sim, struct sim_flow *flow, bool ack, uint64_t number, hd_ns sent) {
 	struct sim_packet *packet = sim_packet_get(sim, 0);
@@ -114,7 +118,7 @@ send_segment(struct hd_sim *sim, struct sim_flow *flow, bool ack, uint64_t numbe
 	packet->from_host = ack ? flow->to : flow->from;
 	packet->to_host = ack ? flow->from : flow->to;
 	packet->bytes = 0;
-	/* Every segment is acknowledged, but as receivers delay, only each second one costs bytes. */
+	/* Every segment is acknowledged, but like delayed acknowledgements only every second one costs bytes. */
 	packet->frame_bytes = !ack ? FRAME_BYTES : number % 2 ? ACK_FRAME_BYTES : 0;
 	packet->number = number;
 	packet->sent = sent;
@@ -247,7 +251,7 @@ void sim_flow_event(struct hd_sim *sim, struct sim_flow *flow) {
 	if (flow->flying == 0)
 		return;
 	if (flow->heard + timeout(flow) <= sim->now) {
-		/* Everything under way is given up. */
+		/* Gives up all segments in flight. */
 		flow->slow_start = fmax(flow->window * CUBIC_BETA, 2);
 		flow->window = 1;
 		flow->epoch = 0;

@@ -5,9 +5,8 @@
  *   send: t0         at the first switch: t1    (trunks)   at the host: t2
  *   | wait | frame | latency |  faults  | wait | frame | latency |
  *
- * When a packet enters a FIFO its departure is known (nothing overtakes), so a link needs one event a
- * packet: its arrival at the other end. A packet that is to overtake or to lag leaves the FIFO and
- * has an event of its own.
+ * When a packet enters a FIFO its departure is known (nothing overtakes), so a link needs one event a packet: its
+ * arrival at the other end. A packet that must overtake or lag leaves the FIFO and has an event of its own.
  */
 #include "hd_sim_private.h"
 
@@ -71,13 +70,14 @@ void sim_packet_put(struct hd_sim *sim, struct sim_packet *packet) {
 	sim->free_packets[packet->size] = packet;
 }
 
-static void count_card(struct hd_sim *sim, const struct sim_packet *packet, enum hd_sim_way way) {
-	uint32_t host = way == HD_SIM_UP ? packet->from_host : packet->to_host;
+static void
+count_card(struct hd_sim *sim, const struct sim_packet *packet, enum hd_sim_direction direction) {
+	uint32_t host = direction == HD_SIM_UP ? packet->from_host : packet->to_host;
 
 	if (packet->flow >= 0)
-		sim_flow_count(sim, packet, way);
+		sim_flow_count(sim, packet, direction);
 	else
-		sim->hosts[host].card[way] += packet->frame_bytes;
+		sim->hosts[host].card[direction] += packet->frame_bytes;
 }
 
 static void arm(struct hd_sim *sim, struct sim_link *link) {
@@ -92,11 +92,11 @@ static void arm(struct hd_sim *sim, struct sim_link *link) {
 		sim->failure = "out of memory";
 }
 
-/* A host is no clock: shapers with buckets and trains of segments let each frame of a flow leave late by up to
- * this. Without it, flows that fill their host's link reach a full queue of the same rate behind it just as each
- * frame leaves that queue, and what comes from any other host never finds room: the port blackout of "The TCP
- * Outcast Problem" (Prakash et al., NSDI 2012) without an end. The remedy is Floyd and Jacobson's ("Traffic Phase
- * Effects", 1992), its size what makes a fifth flow get what it gets on Linux (docs/benchmarks/planner.md). */
+/* A host is no exact clock: shapers with buckets and trains of segments let each frame of a flow leave late by up to
+ * this. Without it, flows that fill their host's link reach a full queue of the same rate behind it just as each frame
+ * leaves that queue, and packets from any other host never find room: an endless port blackout as in "The TCP Outcast
+ * Problem" (Prakash et al., NSDI 2012). The remedy is Floyd and Jacobson's ("Traffic Phase Effects", 1992); its size
+ * makes a fifth flow get the same share as on Linux (docs/benchmarks/planner.md). */
 static hd_ns lateness(
 	struct hd_sim *sim,
 	const struct sim_link *link,
@@ -156,7 +156,7 @@ void sim_transmit(struct hd_sim *sim, struct sim_packet *packet) {
 	enter(sim, &sim->hosts[packet->from_host].link[HD_SIM_UP], packet);
 }
 
-/* From a switch on. */
+/* Routes from a switch on. */
 static void route(struct hd_sim *sim, struct sim_packet *packet, int32_t at) {
 	struct sim_link *link = sim_link_from(sim, at, packet);
 
@@ -164,11 +164,11 @@ static void route(struct hd_sim *sim, struct sim_packet *packet, int32_t at) {
 		enter(sim, link, packet);
 		return;
 	}
-	sim->stats.no_way++;
+	sim->stats.no_path++;
 	sim_packet_put(sim, packet);
 }
 
-/* Whether the first switch keeps it. */
+/* Whether the first switch consumes it. */
 static bool is_taken(struct hd_sim *sim, const struct sim_packet *packet) {
 	const struct hd_sim_path *path = &sim->path;
 
@@ -178,7 +178,7 @@ static bool is_taken(struct hd_sim *sim, const struct sim_packet *packet) {
 	return path->packet(path->owner, packet->from, packet->to, packet->data, packet->bytes);
 }
 
-/* From the first switch on. */
+/* Continues from the first switch. */
 static void go_on(struct hd_sim *sim, struct sim_packet *packet) {
 	if (is_taken(sim, packet)) {
 		sim_packet_put(sim, packet);
@@ -197,8 +197,8 @@ static void duplicate(struct hd_sim *sim, const struct sim_packet *packet) {
 	go_on(sim, copy);
 }
 
-/* At the first switch. A reordered packet waits beside the FIFO: its event brings it to go_on(). */
-static void befall(struct hd_sim *sim, struct sim_packet *packet) {
+/* At the first switch. A reordered packet waits beside the FIFO: its event passes it to go_on(). */
+static void apply_faults(struct hd_sim *sim, struct sim_packet *packet) {
 	const struct hd_sim_faults *faults = &sim->faults;
 
 	if (!sim->faulty || packet->flow >= 0) {
@@ -228,7 +228,7 @@ static void forward(struct hd_sim *sim, struct sim_packet *packet) {
 		sim_packet_put(sim, packet);
 		return;
 	}
-	befall(sim, packet);
+	apply_faults(sim, packet);
 }
 
 void hd_sim_set_path(struct hd_sim *sim, const struct hd_sim_path *path) {
@@ -263,7 +263,7 @@ void hd_sim_path_send(
 	packet->made = true;
 	memcpy(packet->data, data, bytes);
 	sim->stats.packets++;
-	befall(sim, packet);
+	apply_faults(sim, packet);
 }
 
 static void deliver(struct hd_sim *sim, struct sim_packet *packet) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nodes: their clocks, their deadlines, and the sink that turns what they send into packets. */
+/* Nodes: their clocks, their deadlines, and the sink that turns their output into packets. */
 #include "hd_sim_private.h"
 
 #include <assert.h>
@@ -148,8 +148,8 @@ int hd_sim_node(struct hd_sim *sim, const struct hd_sim_node_config *config) {
 	return node->index;
 }
 
-/* Sees to it that the node's deadline is in the queue. An earlier event that is already there may
- * stay: it looks at the deadline again. */
+/* Makes sure that the node's deadline is in the queue. An earlier event in the queue may stay: it checks the deadline
+ * again. */
 static void schedule(struct hd_sim *sim, struct sim_node *node) {
 	hd_ns deadline = node->core.ops->deadline(node->core.core);
 	hd_ns at = hd_ns_max(sim_time(&node->config.clock, deadline), sim->now);
@@ -284,7 +284,7 @@ void sim_node_event(struct hd_sim *sim, struct sim_node *node) {
 	hd_ns now = node_time(&node->config.clock, sim->now);
 
 	if (node->wake_at != sim->now)
-		return; /* an earlier event has taken over */
+		return; /* an earlier event replaced this one */
 	node->wake_at = HD_NEVER;
 	if (!node->runs || node->frozen)
 		return;

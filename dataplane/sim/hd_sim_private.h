@@ -20,10 +20,10 @@ enum sim_event_kind {
 	SIM_EVENT_FLOW /* a flow's timeout */
 };
 
-/* Payloads live in the same block, behind the struct. */
+/* Payloads follow in the same block. */
 struct sim_packet {
 	struct sim_packet *next;
-	hd_ns at; /* of its arrival at the end of the link it is on */
+	hd_ns at; /* of its arrival at the end of its current link */
 	uint64_t order; /* insertion order of that arrival */
 	struct hd_addr from, to;
 	uint32_t from_host, to_host;
@@ -31,21 +31,21 @@ struct sim_packet {
 	uint32_t frame_bytes;
 	uint32_t size; /* which free list */
 	int32_t flow; /* -1: a node's */
-	bool made; /* by a switch that looks into packets */
+	bool made; /* by a switch that processes packets */
 	uint64_t number; /* flow: segment acknowledged or carried */
 	hd_ns sent; /* flow: echo for the RTT */
-	bool ack; /* flow: on its way back */
+	bool ack; /* flow: an acknowledgement */
 	uint8_t data[];
 };
 
 struct sim_link {
 	struct hd_sim_link config;
 	hd_ns busy_until;
-	hd_ns queue_ns; /* queue_bytes at the present rate */
-	struct sim_packet *head, *tail; /* in the queue or under way, by arrival */
-	int32_t leads; /* to this switch; -1: to a host */
-	bool first; /* of a way: up from a host */
-	bool armed; /* an event for the head is in the queue */
+	hd_ns queue_ns; /* queue_bytes as time at the current rate */
+	struct sim_packet *head, *tail; /* queued or in flight, by arrival */
+	int32_t leads; /* leads to this switch; -1: to a host */
+	bool first; /* the first of a path: up from a host */
+	bool armed; /* the queue has an event for the head */
 	struct hd_sim_link_stats stats;
 };
 
@@ -56,13 +56,13 @@ struct sim_trunk {
 	struct sim_link link[2]; /* towards that end */
 };
 
-#define SIM_NO_WAY UINT16_MAX
+#define SIM_NO_PATH UINT16_MAX
 
 struct sim_host {
-	struct sim_link link[2]; /* by enum hd_sim_way */
+	struct sim_link link[2]; /* by enum hd_sim_direction */
 	int32_t at; /* its switch */
 	bool cut;
-	uint64_t card[2]; /* bytes of nodes' frames at the card, by enum hd_sim_way */
+	uint64_t card[2]; /* bytes of nodes' frames at the card, by enum hd_sim_direction */
 	struct sim_node *nodes; /* few */
 };
 
@@ -78,7 +78,7 @@ struct sim_node {
 	struct sim_packet *held, **held_end; /* while frozen: in the socket's buffer */
 	uint32_t held_bytes;
 	struct hd_node core;
-	hd_ns wake_at; /* sim time of the event that counts */
+	hd_ns wake_at; /* sim time of the valid event */
 	hd_ns spin_at;
 	uint32_t spins;
 };
@@ -103,8 +103,8 @@ struct hd_sim {
 	uint32_t host_count;
 	uint32_t switch_count, trunk_count;
 	struct sim_trunk trunks[HD_SIM_TRUNKS_MAX];
-	/* The first link of the way between two switches: trunk * 2 + end, or SIM_NO_WAY. */
-	uint16_t ways[HD_SIM_SWITCHES_MAX][HD_SIM_SWITCHES_MAX];
+	/* The first link of the path from one switch to another: trunk * 2 + end, or SIM_NO_PATH. */
+	uint16_t next_hops[HD_SIM_SWITCHES_MAX][HD_SIM_SWITCHES_MAX];
 	struct sim_node **nodes;
 	uint32_t node_count, node_capacity;
 	struct sim_flow **flows;
@@ -125,13 +125,13 @@ void *sim_allocate(struct hd_sim *sim, size_t bytes); /* lives as long as the si
 void sim_push(struct hd_sim *sim, hd_ns at, enum sim_event_kind kind, void *subject);
 
 /* hd_sim_topology.c */
-/* The link on which a packet goes on from a switch; NULL: there is no way. */
+/* The next link of a packet from a switch; NULL: there is no path. */
 struct sim_link *sim_link_from(struct hd_sim *sim, int32_t at, const struct sim_packet *packet);
 
 /* hd_sim_net.c */
 struct sim_packet *sim_packet_get(struct hd_sim *sim, size_t bytes);
 void sim_packet_put(struct hd_sim *sim, struct sim_packet *packet);
-/* Puts a packet on its way from its from_host; consumes it. */
+/* Sends a packet from its from_host; consumes it. */
 void sim_transmit(struct hd_sim *sim, struct sim_packet *packet);
 void sim_link_event(struct hd_sim *sim, struct sim_link *link);
 void sim_packet_event(struct hd_sim *sim, struct sim_packet *packet);
@@ -143,7 +143,11 @@ void sim_node_event(struct hd_sim *sim, struct sim_node *node);
 
 /* hd_sim_flow.c */
 /* A frame of the flow passed a card. */
-void sim_flow_count(struct hd_sim *sim, const struct sim_packet *packet, enum hd_sim_way way);
+void sim_flow_count(
+	struct hd_sim *sim,
+	const struct sim_packet *packet,
+	enum hd_sim_direction direction
+);
 void sim_flow_deliver(struct hd_sim *sim, const struct sim_packet *packet);
 void sim_flow_event(struct hd_sim *sim, struct sim_flow *flow);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The event queue: a 4-ary heap by (time, insertion order). Only the next arrival of each link is in
- * it, so it holds hundreds of entries, not one for each packet, and stays in the first cache.
+ * The event queue: a 4-ary heap by (time, insertion order). It has only the next arrival of each link, so it holds
+ * hundreds of entries, not one for each packet, and stays in the first-level cache.
  */
 #ifndef HD_SIM_QUEUE_H
 #define HD_SIM_QUEUE_H

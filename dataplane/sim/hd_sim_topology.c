@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Switches, trunks and hosts, and which way a packet goes. */
+/* Switches, trunks and hosts, and the paths of packets. */
 #include "hd_sim_private.h"
 
 #include <assert.h>
@@ -28,18 +28,24 @@ static void init_link(struct sim_link *link, const struct hd_sim_link *config, i
 	set_rate(link, config->rate_bps);
 }
 
-static struct sim_link *link_of(const struct hd_sim *sim, int host, enum hd_sim_way way) {
+static struct sim_link *
+link_of(const struct hd_sim *sim, int host, enum hd_sim_direction direction) {
 	assert(host >= 0 && (uint32_t)host < sim->host_count);
-	return &sim->hosts[host].link[way];
+	return &sim->hosts[host].link[direction];
 }
 
-void hd_sim_set_rate(struct hd_sim *sim, int host, enum hd_sim_way way, uint64_t rate_bps) {
-	set_rate(link_of(sim, host, way), rate_bps);
+void hd_sim_set_rate(
+	struct hd_sim *sim,
+	int host,
+	enum hd_sim_direction direction,
+	uint64_t rate_bps
+) {
+	set_rate(link_of(sim, host, direction), rate_bps);
 }
 
 const struct hd_sim_link_stats *
-hd_sim_link_stats(const struct hd_sim *sim, int host, enum hd_sim_way way) {
-	return &link_of(sim, host, way)->stats;
+hd_sim_link_stats(const struct hd_sim *sim, int host, enum hd_sim_direction direction) {
+	return &link_of(sim, host, direction)->stats;
 }
 
 const struct hd_sim_link_stats *
@@ -54,26 +60,27 @@ int hd_sim_switch(struct hd_sim *sim) {
 	if (sim->switch_count == HD_SIM_SWITCHES_MAX)
 		return -ENOSPC;
 	for (uint32_t i = 0; i <= sim->switch_count; i++)
-		sim->ways[i][sim->switch_count] = sim->ways[sim->switch_count][i] = SIM_NO_WAY;
+		sim->next_hops[i][sim->switch_count] = sim->next_hops[sim->switch_count][i]
+			= SIM_NO_PATH;
 	return (int)sim->switch_count++;
 }
 
-/* The ways to one switch, from it outwards: breadth first, trunks in the order in which they were added. */
-static void find_ways(struct hd_sim *sim, int32_t target) {
+/* The paths to one switch, from it outwards: breadth first, trunks in the order in which they were added. */
+static void find_next_hops(struct hd_sim *sim, int32_t target) {
 	int32_t line[HD_SIM_SWITCHES_MAX] = {target};
 	uint32_t count = 1;
 
 	for (uint32_t s = 0; s < sim->switch_count; s++)
-		sim->ways[s][target] = SIM_NO_WAY;
+		sim->next_hops[s][target] = SIM_NO_PATH;
 	for (uint32_t i = 0; i < count; i++) {
 		for (uint32_t t = 0; t < sim->trunk_count * 2; t++) {
 			const struct sim_trunk *trunk = &sim->trunks[t / 2];
 			int32_t from = trunk->ends[1 - t % 2];
 
 			if (trunk->ends[t % 2] != line[i] || from == target
-			    || sim->ways[from][target] != SIM_NO_WAY)
+			    || sim->next_hops[from][target] != SIM_NO_PATH)
 				continue;
-			sim->ways[from][target] = (uint16_t)t;
+			sim->next_hops[from][target] = (uint16_t)t;
 			line[count++] = from;
 		}
 	}
@@ -91,18 +98,18 @@ int hd_sim_trunk(struct hd_sim *sim, int a, int b, const struct hd_sim_link *lin
 		init_link(&trunk->link[end], link, trunk->ends[end]);
 	sim->trunk_count++;
 	for (uint32_t s = 0; s < sim->switch_count; s++)
-		find_ways(sim, (int32_t)s);
+		find_next_hops(sim, (int32_t)s);
 	return (int)sim->trunk_count - 1;
 }
 
 struct sim_link *sim_link_from(struct hd_sim *sim, int32_t at, const struct sim_packet *packet) {
 	struct sim_host *host = &sim->hosts[packet->to_host];
-	uint16_t way;
+	uint16_t hop;
 
 	if (host->at == at)
 		return &host->link[HD_SIM_DOWN];
-	way = sim->ways[at][host->at];
-	return way == SIM_NO_WAY ? NULL : &sim->trunks[way / 2].link[way % 2];
+	hop = sim->next_hops[at][host->at];
+	return hop == SIM_NO_PATH ? NULL : &sim->trunks[hop / 2].link[hop % 2];
 }
 
 /* --- hosts --------------------------------------------------------------------------------- */

@@ -31,7 +31,7 @@ static int fail(char *error, size_t error_bytes, const char *what) {
 	return code;
 }
 
-/* The privileged option passes net.core.*mem_max; without the privilege the kernel caps. */
+/* The privileged option exceeds net.core.*mem_max; without the privilege the kernel caps. */
 static void set_buffer(int fd, int force, int normal, uint32_t bytes) {
 	int size = bytes > INT32_MAX / 2 ? INT32_MAX / 2 : (int)bytes;
 
@@ -55,7 +55,7 @@ static void set_options(struct hd_udp *udp, int fd) {
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, send ? send : SEND_BUFFER_DEFAULT);
 	(void)setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
 	/* Whole packets up to the interface's MTU, fragments beyond it, here or at a router: too large a chunk size is
-	 * slow, not silent. ICMP is not asked, which anybody can forge: one packet would cost every peer its GSO. */
+	 * slow, not silent. ICMP, which can be forged, is not used: one packet would cost every peer its GSO. */
 	(void)setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &mtu, sizeof mtu);
 	if (!config->no_gro)
 		(void)setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on);
@@ -85,11 +85,11 @@ static void udp_event(struct hd_sink *sink, const struct hd_event *event) {
 	udp->config.event(udp->config.owner, event);
 }
 
-/* --- the driver's part of a round ----------------------------------------------------------- */
+/* --- the driver's part of a poll ------------------------------------------------------------ */
 
 static int receive(void *driver, struct hd_node node, hd_ns now, hd_ns until) {
 	struct hd_udp *udp = driver;
-	bool readable = until <= now; /* busy: look at the socket without asking epoll first */
+	bool readable = until <= now; /* busy: read the socket without asking epoll first */
 	uint64_t before = udp->stats.received_packets;
 	int code = 0;
 

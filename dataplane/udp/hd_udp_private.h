@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside the udp driver. One thread runs it; others only stop and wake it.
+ * Private to the udp driver. One thread runs it; others only stop and wake it.
  *
  *   recvmmsg -> [32 buffers of 64 KiB] -> split by GRO size -> packets[] -> core.receive()
  *   core -> sink.send -> outgoing[] (heads copied, payloads by reference) -> sendmmsg with GSO
  *                            |  chunks for which the socket has no room   ^
  *                            +-> backlog (copied), each millisecond ------+
  *
- * The thread never waits for the socket. Its send buffer has three users, by what the kernel holds in it: answers to
- * strangers leave while it is less than a quarter full, chunks while it is less than seven eighths full, control
- * packets of sessions always, and first. So neither forged addresses nor hosts that are gone, for both of which the
- * kernel keeps packets until ARP gives up, keep heartbeats from leaving.
+ * The thread never waits for the socket. Its send buffer has three classes, by how full it is: answers to strangers are
+ * sent while it is less than a quarter full, chunks while it is less than seven eighths full, control packets of
+ * sessions always, and first. The kernel keeps packets to unreachable addresses until ARP gives up; with these limits
+ * neither forged addresses nor lost hosts block heartbeats.
  */
 #ifndef HD_UDP_PRIVATE_H
 #define HD_UDP_PRIVATE_H
@@ -24,15 +24,13 @@
 #include <sys/uio.h>
 
 #define UDP_RECV_BUFFERS 32
-/* Trains fill whole buffers: so many at once that they are still in the second-level cache when the core
- * copies from them. */
+/* Trains fill whole buffers: only as many at once as stay in the second-level cache while the core copies from them. */
 #define UDP_RECV_TRAINS 8
-#define UDP_RECV_TRAIN_BYTES 16384 /* mean size of messages that are trains */
+#define UDP_RECV_TRAIN_BYTES 16384 /* mean message size from which on they are trains */
 #define UDP_RECV_BUFFER_BYTES 65536
-#define UDP_RECV_KEEP                                                                              \
-	(10 * HD_SECOND) /* how long buffers keep the pages that trains have touched */
-#define UDP_RECV_PACKETS_MAX 2048 /* handed to the core at once */
-#define UDP_RECV_ROUNDS_MAX 4 /* recvmmsg calls before the core's timers get their turn */
+#define UDP_RECV_KEEP (10 * HD_SECOND) /* how long buffers keep pages touched by trains */
+#define UDP_RECV_PACKETS_MAX 2048 /* passed to the core at once */
+#define UDP_RECV_ROUNDS_MAX 4 /* recvmmsg calls before the core's timers are served */
 
 #define UDP_SEND_PACKETS_MAX 512 /* queued before a flush */
 #define UDP_HEAD_BYTES_MAX HD_PACKET_BYTES_MAX
@@ -42,11 +40,11 @@
 #define UDP_CHUNKS_SHARE(bytes)                                                                    \
 	((uint64_t)(bytes) / 8 * 7) /* of the send buffer; the rest is for control */
 #define UDP_STRANGERS_SHARE(bytes) ((uint64_t)(bytes) / 4)
-#define UDP_PACKET_COST 768 /* what a packet takes of the send buffer besides its bytes, about */
+#define UDP_PACKET_COST 768 /* approximate cost of a packet in the send buffer besides its bytes */
 #define UDP_BACKLOG_BYTES (2u << 20)
 #define UDP_BACKLOG_PACKETS 2048
 #define UDP_BACKLOG_WAIT HD_MS /* then the socket is tried again */
-#define UDP_GSO_PAUSE HD_SECOND /* after a fault; doubles with each one more */
+#define UDP_GSO_PAUSE HD_SECOND /* after a failure; doubled by each further one */
 #define UDP_GSO_PAUSE_MAX (64 * HD_SECOND)
 
 enum udp_class {
@@ -66,16 +64,16 @@ struct udp_outgoing {
 
 struct udp_sender {
 	bool gso;
-	hd_ns gso_back_at; /* segments failed: packets leave one by one until then; 0: they do not */
-	hd_ns gso_pause; /* the last such pause; 0: segments have left since */
+	hd_ns gso_back_at; /* packets leave one by one until then, as GSO failed; 0: GSO is used */
+	hd_ns gso_pause; /* the last such pause; 0: GSO has worked since */
 	int fd;
 	uint32_t count;
 	uint32_t heads_used;
-	uint32_t shared; /* packets in the queue that are no control: room is looked for */
+	uint32_t shared; /* packets in the queue other than control: they need room */
 	uint32_t buffer_bytes; /* of the socket */
 	struct udp_outgoing queue[UDP_SEND_PACKETS_MAX];
 	/* Built by a flush. */
-	struct udp_outgoing others[UDP_SEND_PACKETS_MAX]; /* of the queue, but control */
+	struct udp_outgoing others[UDP_SEND_PACKETS_MAX]; /* of the queue, without control */
 	struct mmsghdr message[UDP_SEND_PACKETS_MAX];
 	struct iovec iovec[UDP_SEND_PACKETS_MAX * 2];
 	struct sockaddr_in name[UDP_SEND_PACKETS_MAX];
@@ -95,7 +93,7 @@ struct udp_waiting {
 
 struct udp_backlog {
 	uint8_t *bytes; /* NULL: none was ever needed */
-	uint32_t used; /* of bytes: what waits begins with the first packet's, and ends here */
+	uint32_t used; /* of bytes: the waiting ones begin with the first packet's, and end here */
 	uint32_t first, count; /* waiting[first .. count) */
 	hd_ns retry_at; /* HD_NEVER: nothing waits */
 	struct udp_waiting waiting[UDP_BACKLOG_PACKETS];
@@ -104,7 +102,7 @@ struct udp_backlog {
 struct udp_receiver {
 	int fd;
 	uint32_t overflow_seen; /* the socket's counter, as last reported */
-	bool trains; /* what came last were long GRO trains */
+	bool trains; /* the last messages were long GRO trains */
 	hd_ns give_back_at;
 	struct mmsghdr message[UDP_RECV_BUFFERS];
 	struct iovec iovec[UDP_RECV_BUFFERS];
@@ -141,12 +139,12 @@ void udp_send(
 );
 /* Implements hd_sink.send_stranger. */
 void udp_send_stranger(struct hd_sink *sink, struct hd_addr peer, const void *packet, size_t bytes);
-/* Sends what the socket takes; chunks that it does not take go into the backlog. */
+/* Sends as much as the socket takes; remaining chunks go into the backlog. */
 void udp_flush(struct hd_udp *udp);
 
 int udp_receiver_init(struct udp_receiver *receiver, int fd);
 void udp_receiver_fini(struct udp_receiver *receiver);
-/* Receives once and hands what came to the node. 1: there may be more, 0: the socket is empty, or -errno. */
+/* Receives once and passes packets to the node. 1: there may be more, 0: the socket is empty, or -errno. */
 int udp_receive(struct hd_udp *udp, struct hd_node node);
 
 #endif

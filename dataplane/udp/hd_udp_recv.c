@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receiving: what one recvmmsg brought, GRO trains cut into packets, goes to the core as one burst. */
+/* Receiving: the messages of one recvmmsg, with GRO trains cut into packets, go to the core as one burst. */
 #include "hd_udp_private.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ void udp_receiver_fini(struct udp_receiver *receiver) {
 	receiver->buffers = NULL;
 }
 
-/* Returns the size of the train's packets, 0 when the message is one packet. */
+/* Returns the size of the train's packets, 0 if the message is one packet. */
 static size_t read_control(struct hd_udp *udp, struct msghdr *header) {
 	struct udp_receiver *receiver = &udp->receiver;
 	size_t segment = 0;
@@ -121,8 +121,8 @@ static void take_message(struct hd_udp *udp, struct burst *burst, size_t index) 
 	} while (left > 0);
 }
 
-/* Each buffer would for ever be as big as the biggest train that it has ever held: now and then all of them begin
- * anew, with what comes in these days. */
+/* Each buffer would stay as large as the largest train it ever held: now and then all release their pages and start
+ * again at the current sizes. */
 static void give_back(struct udp_receiver *receiver, hd_ns now) {
 	if (now < receiver->give_back_at)
 		return;
@@ -146,8 +146,8 @@ int udp_receive(struct hd_udp *udp, struct hd_node node) {
 		take_message(udp, &burst, (size_t)i);
 	hand_over(udp, &burst);
 	give_back(receiver, burst.now);
-	/* The kernel has overwritten the lengths of these, and has not touched the others: nor do we, as all of them
-	 * are out of the caches when one packet comes after silence. */
+	/* The kernel has changed the lengths of these and not touched the others. Nor do we, as all of them are out of
+	 * the caches when one packet comes after a silence. */
 	prepare(receiver, (size_t)n);
 	receiver->trains = udp->stats.received_bytes - before > (uint64_t)n * UDP_RECV_TRAIN_BYTES;
 	return (unsigned int)n == count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses from text. Digits ask nobody. A name is for the resolver, which waits for servers as long as it likes: a
- * thread of its own asks, and is left behind when that takes too long.
+ * Addresses from text. Digits are parsed directly. A name needs the resolver, which may wait for servers without limit:
+ * a thread of its own asks, and is abandoned if that takes too long.
  */
 #include "hd_limits.h"
 #include "hd_thread.h"
@@ -22,14 +22,14 @@
 #define DIGITS_OF(number) DIGITS(number)
 #define DIGITS(number) #number
 
-static atomic_uint asking; // threads, also those that were left behind
+static atomic_uint asking; // threads, including abandoned ones
 
 struct question {
 	char host[HOST_BYTES];
-	pthread_mutex_t lock; // guards what follows
+	pthread_mutex_t lock; // guards the fields below
 	pthread_cond_t answered;
 	bool ended; // the resolver has answered
-	bool left; // nobody waits for it any more
+	bool left; // its caller has given up
 	int code;
 	uint32_t ipv4;
 };
@@ -96,7 +96,7 @@ static void *ask(void *argument) {
 	return NULL;
 }
 
-/* Detached: nobody waits for it. */
+/* Detached: it is not joined. */
 static int start(struct question *q) {
 	pthread_attr_t detached;
 	pthread_t thread;
@@ -124,7 +124,7 @@ static struct question *question_create(const char *host) {
 	return q;
 }
 
-/* Takes the question, or leaves it to its thread. */
+/* Takes the answer and frees the question, or leaves it to its thread. */
 static int wait_for(struct question *q, int timeout_ms, uint32_t *ipv4) {
 	struct timespec until;
 	bool ended;
@@ -212,7 +212,7 @@ const char *hd_udp_resolve_error(int code) {
 		return "the name server did not answer in " DIGITS_OF(HD_RESOLVE_MS) " ms";
 	case -EAGAIN:
 		return DIGITS_OF(HD_RESOLVERS_MAX
-		) " names wait for the name server already, or no thread is to be had";
+		) " names already wait for the name server, or no thread could be started";
 	default:
 		return code == -ENOMEM ? "no memory" : "unknown error";
 	}

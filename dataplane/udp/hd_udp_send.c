@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending: packets gather in a queue while the core runs; a flush turns runs of equal-sized packets
- * to one peer into single GSO sends.
+ * Sending: packets gather in a queue while the core runs; a flush turns runs of equal-sized packets to one peer into
+ * single GSO sends.
  *
  *   queue:    A1408 A1408 A1408 A300 | B1408 | A60 A60      (peer, bytes)
  *   messages: [gso 1408, 4 packets ] [ plain ] [gso 60, 2 ]  one sendmmsg
  *
- * Packets of sessions go ahead of chunks that gathered with them. A failed message is retried or given up by itself:
- * what went out before it is never sent again. Where the socket has no room, chunks wait in the backlog, and packets of
- * sessions are lost.
+ * Packets of sessions go ahead of chunks in the same queue. A failed message is retried or given up by itself: messages
+ * sent before it are never repeated. If the socket has no room, chunks wait in the backlog, and packets of sessions are
+ * lost.
  */
 #include "hd_udp_private.h"
 
@@ -33,7 +33,7 @@ void udp_sender_init(struct udp_sender *sender, int fd, bool gso) {
 	sender->count = 0;
 	sender->heads_used = 0;
 	sender->shared = 0;
-	/* As the kernel accounts: twice what was asked for. */
+	/* By the kernel's accounting: twice the requested size. */
 	(void)getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, &bytes);
 	sender->buffer_bytes = (uint32_t)buffer;
 }
@@ -75,7 +75,7 @@ static void set_segment_size(struct msghdr *header, uint16_t size) {
 	memcpy(CMSG_DATA(control), &size, sizeof size);
 }
 
-/* An iovec lends memory for reading here; its type cannot say so. */
+/* An iovec only reads this memory here; its type cannot express that. */
 static struct iovec lend(const void *data, size_t bytes) {
 	union {
 		const void *read;
@@ -136,7 +136,8 @@ static void count_sent(struct hd_udp *udp, uint32_t first, uint32_t n) {
 
 /* --- room in the socket's buffer --------------------------------------------------------------- */
 
-/* What the kernel accounts to the socket now: packets in the queues of devices and of neighbours without an address. */
+/* Bytes that the kernel accounts to the socket now: packets in the queues of devices and of neighbours without an
+ * address. */
 static uint64_t bytes_held(const struct hd_udp *udp) {
 	int held = 0;
 
@@ -151,7 +152,7 @@ static bool is_waiting(const struct udp_backlog *backlog) {
 	return backlog->first < backlog->count;
 }
 
-/* Moves what waits to the beginning. */
+/* Moves the waiting chunks to the beginning. */
 static void pack(struct udp_backlog *backlog) {
 	uint32_t gone = is_waiting(backlog) ? backlog->waiting[backlog->first].at : backlog->used;
 	uint32_t count = backlog->count - backlog->first;
@@ -191,7 +192,7 @@ static bool keep(struct hd_udp *udp, const struct udp_outgoing *out) {
 	return true;
 }
 
-/* A packet of the queue does not leave now. */
+/* A packet of the queue is not sent now: to the backlog, or lost. */
 static void put_off(struct hd_udp *udp, const struct udp_outgoing *out) {
 	if (out->class == UDP_STRANGER)
 		udp->stats.drop_strangers++;
@@ -199,12 +200,12 @@ static void put_off(struct hd_udp *udp, const struct udp_outgoing *out) {
 		udp->stats.send_errors++;
 }
 
-/* One packet may leave in any case when the kernel holds none. */
+/* One packet may be sent in any case when the kernel holds none. */
 static bool fits(uint64_t held, uint64_t cost, uint64_t share) {
 	return held == 0 || held + cost <= share;
 }
 
-/* Takes out of the queue what may not leave now. Without chunks and strangers in it nothing is asked. */
+/* Removes packets from the queue that may not be sent now. Without chunks and strangers the kernel is not asked. */
 static void make_room(struct hd_udp *udp) {
 	struct udp_sender *sender = &udp->sender;
 	const uint64_t chunks = UDP_CHUNKS_SHARE(sender->buffer_bytes);
@@ -230,16 +231,16 @@ static void make_room(struct hd_udp *udp) {
 	sender->count = left;
 }
 
-/* --- out --------------------------------------------------------------------------------------- */
+/* --- sending ----------------------------------------------------------------------------------- */
 
 enum send_fault {
 	FAULT_RETRY,
 	FAULT_SKIP, /* give up this message */
-	FAULT_FULL, /* nothing more leaves now */
+	FAULT_FULL, /* nothing more can be sent now */
 	FAULT_REBUILD /* without GSO for a while */
 };
 
-/* One route may have too small an MTU, for a while: the others are worth another try. */
+/* One route may have too small an MTU for a while: others are worth another try. */
 static void pause_gso(struct udp_sender *sender) {
 	hd_ns pause = sender->gso_pause ? 2 * sender->gso_pause : UDP_GSO_PAUSE;
 
@@ -268,7 +269,7 @@ static enum send_fault handle_fault(struct udp_sender *sender, int error, uint32
 }
 
 /* Sends messages[0 .. count) of the queue from *first on. Returns why it stopped: FAULT_REBUILD, FAULT_FULL, or
- * FAULT_SKIP when all are done with. */
+ * FAULT_SKIP when all were handled. */
 static enum send_fault send_messages(struct hd_udp *udp, uint32_t count, uint32_t *first) {
 	struct udp_sender *sender = &udp->sender;
 	uint32_t next = 0, retries = 0;
@@ -299,7 +300,7 @@ static enum send_fault send_messages(struct hd_udp *udp, uint32_t count, uint32_
 	return FAULT_SKIP;
 }
 
-/* Sends the queue. Returns how many packets of it are done with: all, unless the socket is full. */
+/* Sends the queue. Returns the number of packets handled: all, unless the socket is full. */
 static uint32_t send_queue(struct hd_udp *udp) {
 	struct udp_sender *sender = &udp->sender;
 	uint32_t first = 0;
@@ -321,7 +322,7 @@ static void clear(struct udp_sender *sender) {
 	sender->shared = 0;
 }
 
-/* Puts the oldest chunks that wait into the queue, as many as there is room for. */
+/* Moves the oldest waiting chunks into the queue, as many as there is room for. */
 static void take_from_backlog(struct hd_udp *udp) {
 	struct udp_sender *sender = &udp->sender;
 	const struct udp_backlog *backlog = &udp->backlog;
@@ -363,8 +364,8 @@ static void send_backlog(struct hd_udp *udp) {
 	backlog->retry_at = is_waiting(backlog) ? hd_wait_now() + UDP_BACKLOG_WAIT : HD_NEVER;
 }
 
-/* Packets of sessions leave ahead of what gathered before them: a heartbeat does not wait for chunks, nor is it lost
- * where these have filled the socket. All else stays in order. */
+/* Moves packets of sessions ahead of packets queued before them: a heartbeat does not wait for chunks, nor is it lost
+ * when these have filled the socket. The order stays the same otherwise. */
 static void control_first(struct udp_sender *sender) {
 	struct udp_outgoing *others = sender->others;
 	uint32_t control = 0, left = 0;

@@ -12,7 +12,7 @@ int hd_thread_start(
 	sigset_t all, before;
 	int code;
 
-	/* A thread begins with the mask of the one that makes it. */
+	/* A thread inherits the signal mask of its creator. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	code = pthread_create(thread, attributes, run, argument);

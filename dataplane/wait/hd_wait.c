@@ -73,7 +73,7 @@ void hd_wait_wake(struct hd_wait *wait) {
 	poke(wait);
 }
 
-/* When nobody slept on it, the counter still reads as a wake-up: epoll_fd would stay readable. */
+/* If no sleep has consumed the wake-up, the counter is still set and epoll_fd would stay readable. */
 bool hd_wait_woken(struct hd_wait *wait) {
 	uint64_t count;
 

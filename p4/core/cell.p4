@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which sum does the chunk's cell have? Cells remember the greatest (round, chunk) that they were used for: what is
- * older is stale, what is newer takes the cell. From here to the end of sums.p4 no table may be looked up: on DPDK's
- * pipeline other packets run meanwhile, and would come between a register's read and its write.
+ * Compares the chunk with its cell. Cells remember the greatest (round, chunk) that they were used for: an older chunk
+ * is stale, a newer one takes the cell. From here to the end of sums.p4 no table may be looked up: on DPDK's pipeline
+ * other packets run during a look-up, and would come between a register's read and its write.
  */
 control hd_cell(inout hd_headers_t hdr, inout hd_meta_t meta) {
 	HD_REGISTER(bit<64>, HD_SWITCH_SLOT_CELLS, keys)

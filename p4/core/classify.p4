@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Is it a chunk or an answer for us? For us: UDP in an IPv4 packet of 5 words that is no fragment, to the service
- * address and our port, with our magic and the type CHUNK or RESULT; all else is ordinary. What is for us and has a
- * wrong version, length or count is malformed.
+ * Is it a chunk or an answer for us? For us: UDP in an unfragmented IPv4 packet with a header of 5 words, to the
+ * service address and our port, with our magic and the type CHUNK or RESULT; all others are ordinary. A packet for us
+ * with a wrong version, length or count is malformed.
  */
 control hd_classify(inout hd_headers_t hdr, inout hd_meta_t meta) {
 	action identify(bit<32> service, bit<48> mac, bit<48> router_mac) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All values of a sum have one exponent, that of the chunk that began it; and every chunk proposes one for what comes
- * after it in this slot: the result names the greatest, with which all its members send the next.
+ * All values of a sum have one exponent, that of the chunk that began it. Every chunk proposes one for the next chunk
+ * in this slot: the result has the greatest, with which all members send the next.
  */
 control hd_exponent(inout hd_headers_t hdr, inout hd_meta_t meta) {
 	HD_REGISTER(bit<16>, HD_SWITCH_SLOT_CELLS, exponents)
@@ -19,7 +19,7 @@ control hd_exponent(inout hd_headers_t hdr, inout hd_meta_t meta) {
 	}
 }
 
-/* The greater of two's complements: with the sign turned they compare as unsigned. */
+/* The greater of two numbers in two's complement: with the sign bit inverted they compare as unsigned. */
 control hd_proposal(inout hd_headers_t hdr, inout hd_meta_t meta) {
 	HD_REGISTER(bit<16>, HD_SWITCH_SLOT_CELLS, nexts)
 

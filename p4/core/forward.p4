@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ordinary frames. IPv4 to the router's address goes the way of the longest prefix, with one less to live; all else
- * by Ethernet's destination, and to all other ports where that is not known.
+ * Ordinary frames. IPv4 to the router's address is routed by the longest prefix, with its time to live decremented; all
+ * others by Ethernet's destination, or to all other ports if that is unknown.
  */
 control hd_forward(inout hd_headers_t hdr, inout hd_meta_t meta) {
 	bit<16> out_port;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the program reads and writes of a frame, and what it knows of it while it passes.
+ * The headers that the program reads and writes, and its state for a frame.
  *
  *   [port 8] ethernet 14 | ipv4 20 | udp 8 | prefix 4 | chunk 52 | lanes 128
  *    pna                                     `---- 56: our header ---'
  *
- * Every field is a whole number of bytes, as DPDK's pipeline wants it: fields of bits are masked where they are read.
+ * Every field is a whole number of bytes, as DPDK's pipeline requires: bit fields are masked where they are read.
  */
 #define HD_ETHERNET_BYTES 14
 #define HD_IPV4_BYTES 20
@@ -18,9 +18,9 @@
 #define HD_IPV4_FRAGMENT 0x3fff
 #define HD_PROTOCOL_UDP 17
 
-/* Before Ethernet's header, written and read by the C code around DPDK's pipeline: what its ports do not carry. */
+/* Before Ethernet's header, written and read by the C code around DPDK's pipeline: data that its ports do not carry. */
 header hd_port_t {
-	bit<16> port; /* in: where the frame came from; out: where it goes */
+	bit<16> port; /* in: the frame's port; out: its destination */
 	bit<16> bytes; /* of the frame, from Ethernet's header on */
 	bit<8> verdict;
 	bit<8> copy;
@@ -53,7 +53,7 @@ header hd_udp_t {
 	bit<16> checksum;
 }
 
-/* The first 4 bytes of any packet of ours. */
+/* The first 4 bytes of all our packets. */
 header hd_prefix_t {
 	bit<16> magic;
 	bit<8> version_type;
@@ -110,7 +110,7 @@ struct hd_headers_t {
 #define HD_WHAT_CHUNK 1
 #define HD_WHAT_ANSWER 2
 
-/* hd_meta_t.step: what a chunk is to its cell. */
+/* hd_meta_t.step: the relation of a chunk to its cell. */
 #define HD_STEP_NONE 0
 #define HD_STEP_SAME 1 /* the cell has its sum */
 #define HD_STEP_BEGIN 2 /* the cell had an older one */
@@ -119,16 +119,16 @@ struct hd_headers_t {
 
 struct hd_meta_t {
 	/* Of the frame. */
-	bit<16> port; /* where it came from, later where it goes */
+	bit<16> port; /* its port, later its destination */
 	bit<16> bytes;
-	bit<32> counted; /* which counter of HD_SWITCH_COUNTERS it adds to; HD_COUNTED_NONE: not known yet */
+	bit<32> counted; /* its counter of HD_SWITCH_COUNTERS; HD_COUNTED_NONE: not known yet */
 	bit<8> what;
 	bit<8> verdict;
 	bit<8> copy;
-	bit<8> overtaken; /* 1: a sum was given up for it */
+	bit<8> overtaken; /* 1: it replaced an incomplete sum */
 	bit<8> not_finite; /* 1: it completed a sum with an overflow */
 	bit<8> known; /* 1: its token is in the table */
-	/* Who we are. */
+	/* The switch's own address. */
 	bit<32> service;
 	bit<48> mac;
 	bit<48> router_mac;

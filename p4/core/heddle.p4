@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The switch on the path, all that no target has of its own. What a target defines before it reads this:
- *   HD_REGISTER(type, cells, name)   an array of registers, at 0 in the beginning
+ * The part of the switch on the path that is the same for all targets. A target first defines:
+ *   HD_REGISTER(type, cells, name)   an array of registers, initially 0
  *   HD_READ(name, into, cell), HD_WRITE(name, cell, value)
  *   HD_COUNTER_ARRAY(cells, name), HD_COUNT(name, cell)
- *   HD_ADD(name, cell, more)         only where copies are not counted as they leave
- * What the program means is told in switch/executor/hd_switch.h.
+ *   HD_ADD(name, cell, more)         only if copies are not counted as they leave
+ * switch/executor/hd_switch.h describes the program's behaviour.
  */
 #include "../../common/wire/hd_switch_numbers.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* HD_EACH_PAIR: HD_PAIR(0) .. HD_PAIR(HD_SWITCH_LANES / 2 - 1), for whatever HD_PAIR is at the time. */
+/* HD_EACH_PAIR: HD_PAIR(0) .. HD_PAIR(HD_SWITCH_LANES / 2 - 1), with the current definition of HD_PAIR. */
 #if HD_SWITCH_LANES != 32
 #error "core/lanes.p4 lists 16 pairs of lanes"
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whose chunk is it? Its token names a lease and a member of it (an answer's: a receiver); all else that the header
- * says is compared with what the lease and the member are. Then no tenant reaches another's cells, whatever it sends.
+ * Whose chunk is it? Its token names a lease and a member of it (an answer's: a receiver). All other fields of the
+ * header are compared with those of the lease and the member, so that no tenant can reach another's cells.
  */
 control hd_membership(inout hd_headers_t hdr, inout hd_meta_t meta) {
 	action unknown() {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What becomes of a chunk that was taken: nothing more while others are missing; else it leaves as the sum's result,
- * to all members or to the receivers, or, where it was only a repetition, to its sender (with receivers: to them, who
- * answer again). `seen` tells whose values are in it.
+ * What happens to an accepted chunk: it is absorbed while others are missing; else it leaves as the sum's result, to
+ * all members or to the receivers. A repeated chunk's result goes only to its sender (with receivers: to them, who
+ * answer again). `seen` has the members in the sum.
  */
 control hd_next_step(inout hd_headers_t hdr, inout hd_meta_t meta) {
 	bit<64> held;

@@ -2,8 +2,8 @@
 /*
  * States of the parser, from Ethernet's header on; a target includes them in its own and begins with `ethernet`.
  *
- * What is extracted says nothing yet: classify.p4 looks at the lengths. Where a frame is shorter than a header, bmv2
- * leaves that header invalid, and DPDK's pipeline (which knows no lengths) reads the zeros that were put after it.
+ * Extracted headers are not checked here: classify.p4 checks the lengths. If a frame is shorter than a header, bmv2
+ * leaves that header invalid, and DPDK's pipeline (which knows no lengths) reads the zeros that follow the frame.
  */
 state ethernet {
 	packet.extract(hdr.ethernet);

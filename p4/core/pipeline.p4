@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The order of things, the same on all targets. A target sets meta.port and meta.bytes before, and does what
- * meta.verdict says after.
+ * The order of controls, the same on all targets. A target sets meta.port and meta.bytes before, and executes
+ * meta.verdict after.
  *
  *   simulate -> classify --ordinary--> forward
  *                  `------for us-----> membership -> cell -> exponent -> seen -> sums -> flags -> proposal -> next step

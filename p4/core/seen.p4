@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whose values are in the cell's sum? One bit a member: a chunk is added once, however often it comes.
+ * Which members are in the cell's sum? One bit a member: a repeated chunk is added only once.
  */
 control hd_seen(inout hd_headers_t hdr, inout hd_meta_t meta) {
 	HD_REGISTER(bit<64>, HD_SWITCH_SLOT_CELLS, seens)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Loses frames on purpose, the same ones in every executor: a xorshift state (13, 17, 5) that moves once a frame, and
- * a frame is lost when its upper 24 bits are below the threshold. Threshold 0: off, and the state rests.
+ * Loses frames on purpose, the same ones in every executor: a xorshift state (13, 17, 5) advances once a frame, and a
+ * frame is lost when its upper 24 bits are below the threshold. Threshold 0: off, and the state does not advance.
  */
 control hd_simulate(inout hd_headers_t hdr, inout hd_meta_t meta) {
 	HD_REGISTER(bit<32>, 2, simulator) /* state, threshold */

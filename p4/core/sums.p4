@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lanes, two at a time: the sums of all bits but the signs' cannot carry into the other lane, and a sign is that
- * carry, turned once for each negative summand:
+ * Adds the lanes, two at a time: the sums of all bits but the signs' cannot carry into the other lane, and a sign is
+ * that carry, inverted once for each negative summand:
  *
  *   was     a1 a0          turned = signs of (was ^ v)        v = ((was & ~signs) + (v & ~signs)) ^ turned
  *   v     + b1 b0          overflow: turned is 0, and v's sign is not was's
@@ -52,7 +52,7 @@ control hd_sums(inout hd_headers_t hdr, inout hd_meta_t meta) {
 	}
 }
 
-/* What a sum is told with: NOT_FINITE, ECN and LAST of any of its chunks. */
+/* The flags of a sum: NOT_FINITE, ECN and LAST of any of its chunks. */
 control hd_flags(inout hd_headers_t hdr, inout hd_meta_t meta) {
 	HD_REGISTER(bit<8>, HD_SWITCH_SLOT_CELLS, flags)
 

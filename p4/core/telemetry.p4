@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters: HD_SWITCH_COUNTERS of switch/executor/hd_switch.h, in its order (a test compares). Each frame adds one
- * to exactly one of the first 18.
+ * Counters: HD_SWITCH_COUNTERS of switch/executor/hd_switch.h, in its order (a test compares). Each frame adds one to
+ * exactly one of the first 18.
  */
 #define HD_COUNTED_forwarded 0
 #define HD_COUNTED_flooded 1

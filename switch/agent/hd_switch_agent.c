@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 
-/* --- node face ------------------------------------------------------------------------------- */
+/* --- node interface -------------------------------------------------------------------------- */
 
 static void on_packet(struct agent_turn *turn, const struct hd_packet *packet) {
 	struct hd_switch_agent *agent = turn->agent;
@@ -17,7 +17,7 @@ static void on_packet(struct agent_turn *turn, const struct hd_packet *packet) {
 		hd_endpoint_receive(agent->endpoint, turn->now, packet, turn->sink);
 		break;
 	case -EPROTONOSUPPORT:
-		/* The endpoint answers a HELLO of another version in words. */
+		/* The endpoint answers a HELLO of another version. */
 		agent->stats.drop_version++;
 		hd_endpoint_receive(agent->endpoint, turn->now, packet, turn->sink);
 		break;
@@ -71,7 +71,7 @@ const struct hd_core_ops hd_switch_agent_core = {
 	.deadline = on_deadline,
 };
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- create, destroy ------------------------------------------------------------------------- */
 
 static bool config_is_wrong(const struct hd_switch_agent_config *config) {
 	const struct hd_switch_agent_ops *ops = config->ops;

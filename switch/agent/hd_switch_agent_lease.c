@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Leases: SLOTS --> FINDING (where are its members?) --> HELD --> over.
- * Ids and slots belong to a lease from SLOTS on; the executor knows it while it is held.
+ * Leases: SLOTS --> FINDING (where are its members?) --> HELD --> over. Ids and slots belong to a lease from SLOTS on;
+ * the executor knows it while it is held.
  */
 #include "hd_switch_agent_internal.h"
 
@@ -11,8 +11,8 @@
 
 /* --- the executor ---------------------------------------------------------------------------- */
 
-/* Its words are kept for people when it failed. */
-static int told(struct hd_switch_agent *agent, int rc, const char *what, const char *words) {
+/* Keeps the executor's text if it failed. */
+static int keep_error(struct hd_switch_agent *agent, int rc, const char *what, const char *words) {
 	if (rc == 0 || rc == -EAGAIN)
 		return rc;
 	agent->stats.executor_errors++;
@@ -30,7 +30,7 @@ static int tell_set(struct hd_switch_agent *agent, const struct agent_lease *lea
 	char words[HD_TEXT_BYTES_MAX] = "";
 	int rc = agent->config.ops->lease_set(agent->config.owner, &lease->is, words, sizeof words);
 
-	return told(agent, rc, "lease_set", words);
+	return keep_error(agent, rc, "lease_set", words);
 }
 
 static int tell_waits(struct hd_switch_agent *agent, const struct agent_lease *lease) {
@@ -39,7 +39,7 @@ static int tell_waits(struct hd_switch_agent *agent, const struct agent_lease *l
 		agent->config.owner, lease->is.id, lease->is.waits, words, sizeof words
 	);
 
-	return told(agent, rc, "lease_waits", words);
+	return keep_error(agent, rc, "lease_waits", words);
 }
 
 static void tell_end(struct hd_switch_agent *agent, const struct agent_lease *lease) {
@@ -48,7 +48,7 @@ static void tell_end(struct hd_switch_agent *agent, const struct agent_lease *le
 		agent->config.owner, lease->is.id, words, sizeof words
 	);
 
-	(void)told(agent, rc, "lease_end", words);
+	(void)keep_error(agent, rc, "lease_end", words);
 }
 
 static int ask_neighbour(struct hd_switch_agent *agent, struct hd_switch_copy *copy) {
@@ -58,7 +58,7 @@ static int ask_neighbour(struct hd_switch_agent *agent, struct hd_switch_copy *c
 	);
 
 	agent->stats.neighbours_asked += rc == -EAGAIN;
-	return told(agent, rc, "neighbour", words);
+	return keep_error(agent, rc, "neighbour", words);
 }
 
 /* --- the table ------------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ static uint16_t free_id(const struct hd_switch_agent *agent) {
 	return HD_SWITCH_LEASES_MAX;
 }
 
-/* The first piece of so many free slots in [from, end of the slots); HD_SWITCH_SLOTS: none. */
+/* The first run of this many free slots in [from, end of the slots); HD_SWITCH_SLOTS: none. */
 static uint16_t
 free_slots_from(const struct hd_switch_agent *agent, uint32_t from, uint32_t count) {
 	uint32_t run = 0;
@@ -130,7 +130,7 @@ static void give(struct hd_switch_agent *agent, struct agent_lease *lease) {
 	free(lease);
 }
 
-/* --- words ----------------------------------------------------------------------------------- */
+/* --- answers --------------------------------------------------------------------------------- */
 
 static enum hd_reason reason_of(int rc) {
 	switch (rc) {
@@ -165,7 +165,7 @@ static void fail(struct agent_turn *turn, struct agent_lease *lease, enum hd_rea
 	agent_report(turn, job, name, reason, 0);
 }
 
-/* --- what SLOTS says ------------------------------------------------------------------------- */
+/* --- contents of SLOTS ----------------------------------------------------------------------- */
 
 static bool is_token_known(const struct hd_switch_agent *agent, uint64_t token) {
 	for (uint32_t i = 0; i < HD_SWITCH_LEASES_MAX; i++) {
@@ -181,8 +181,8 @@ static bool is_token_known(const struct hd_switch_agent *agent, uint64_t token) 
 	return false;
 }
 
-/* The members. False: too many or none, a token that is 0 or another's, or one worker twice in an all-reduce. In
- * sums to receivers it may have several updates. */
+/* Reads the members. False: too many or none, a token that is 0 or in use, or one worker twice in an all-reduce. In
+ * sums to receivers a worker may have several updates. */
 static bool take_members(
 	const struct hd_switch_agent *agent,
 	struct agent_lease *lease,
@@ -211,7 +211,7 @@ static bool take_members(
 	return true;
 }
 
-/* The same of the receivers, of whom there may be none. */
+/* The same for the receivers, of which there may be none. */
 static bool take_receivers(
 	const struct hd_switch_agent *agent,
 	struct agent_lease *lease,
@@ -241,13 +241,13 @@ static bool take_receivers(
 	return true;
 }
 
-static uint64_t everybody(const struct agent_lease *lease) {
+static uint64_t all_members(const struct agent_lease *lease) {
 	uint32_t count = lease->is.member_count;
 
 	return count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
 }
 
-/* NONE, or why there is no such lease. */
+/* NONE, or why the lease is refused. */
 static enum hd_reason take_shape(
 	const struct hd_switch_agent *agent,
 	struct agent_lease *lease,
@@ -262,7 +262,7 @@ static enum hd_reason take_shape(
 	    || m->slots > config->slots || !take_members(agent, lease, m)
 	    || !take_receivers(agent, lease, m))
 		return HD_REASON_REFUSED;
-	if (m->waits == 0 || (m->waits & ~everybody(lease)) != 0)
+	if (m->waits == 0 || (m->waits & ~all_members(lease)) != 0)
 		return HD_REASON_REFUSED;
 	lease->is.id = free_id(agent);
 	lease->is.first_slot = free_slots(agent, m->slots);
@@ -286,7 +286,7 @@ static enum hd_reason take_shape(
 
 /* --- finding members, and then setting it ----------------------------------------------------- */
 
-/* 0: all are found; -EAGAIN: look again; else it is refused. */
+/* 0: all are found; -EAGAIN: try again; else it is refused. */
 static int look(struct hd_switch_agent *agent, struct agent_lease *lease) {
 	uint32_t members = lease->is.member_count;
 	int rc = 0;
@@ -302,16 +302,16 @@ static int look(struct hd_switch_agent *agent, struct agent_lease *lease) {
 	return rc;
 }
 
-/* Executors are told that all are waited for first: what `waits` lacks is taken out of what exists. */
+/* Executors first get a lease that waits for all members; those not in `waits` are removed from the existing one. */
 static int set(struct hd_switch_agent *agent, struct agent_lease *lease) {
 	uint64_t waits = lease->is.waits;
 	int rc;
 
-	lease->is.waits = everybody(lease);
+	lease->is.waits = all_members(lease);
 	rc = tell_set(agent, lease);
 	lease->is.waits = waits;
 	lease->held = rc == 0;
-	return rc == 0 && waits != everybody(lease) ? tell_waits(agent, lease) : rc;
+	return rc == 0 && waits != all_members(lease) ? tell_waits(agent, lease) : rc;
 }
 
 static void go_on(struct agent_turn *turn, struct agent_lease *lease) {
@@ -349,7 +349,7 @@ change_waits(struct agent_turn *turn, struct agent_lease *lease, const struct hd
 	turn->agent->stats.waits_changed += m->waits != lease->is.waits;
 	lease->is.waits = m->waits;
 	if (!lease->held)
-		return; /* its answer names them */
+		return; /* its answer will locate them */
 	rc = tell_waits(turn->agent, lease);
 	if (rc < 0)
 		fail(turn, lease, reason_of(rc));
@@ -399,7 +399,7 @@ void agent_leases_alone(struct agent_turn *turn) {
 	}
 }
 
-void agent_leases_anew(struct agent_turn *turn) {
+void agent_leases_restart(struct agent_turn *turn) {
 	for (uint32_t i = 0; i < HD_SWITCH_LEASES_MAX; i++) {
 		struct agent_lease *lease = turn->agent->leases[i];
 

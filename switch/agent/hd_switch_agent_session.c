@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions: the controller's, which leads, and shells', which look. */
+/* Sessions: the controller's, which commands, and shells', which read. */
 #include "hd_route.h"
 #include "hd_switch_agent_internal.h"
 
@@ -16,7 +16,7 @@ static void on_registered(void *turn_, void *from, const struct hd_message *mess
 	hd_upstream_on_registered(&agent->upstream);
 	agent->epoch = message->registered.epoch;
 	if (first)
-		agent_leases_anew(turn);
+		agent_leases_restart(turn);
 	agent_tell_slots(turn);
 }
 
@@ -51,7 +51,7 @@ static void on_show(void *turn, void *session, const struct hd_message *message)
 
 static void on_command(void *turn, void *session, const struct hd_message *message) {
 	(void)message;
-	agent_refuse(turn, session, "a switch takes no commands: say it to the controller");
+	agent_refuse(turn, session, "a switch takes no commands: send it to the controller");
 }
 
 static const struct hd_route routes[] = {
@@ -84,7 +84,7 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 	if (session != agent->upstream.session)
 		return;
 	hd_upstream_on_opened(&agent->upstream);
-	agent_say_register(&turn);
+	agent_send_register(&turn);
 }
 
 static void on_message(

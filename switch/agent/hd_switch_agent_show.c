@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is counted, and what a shell may ask a switch: its slots, its counters, and the program's ports, queues and
- * cores. */
+/* Counters, and answers to a shell: the slots, counters, and the program's ports, queues and cores. */
 #include "hd_poll.h"
 #include "hd_rows.h"
 #include "hd_stat_groups.h"
@@ -16,24 +15,26 @@
 	{#name, unit, help, kind, HD_STAT_U64, offsetof(struct hd_switch_agent_stats, name)}
 
 static const struct hd_stat stats_of[] = {
-	STAT(drop_malformed, "packets", "dropped: not decodable", HD_STAT_COUNTER),
-	STAT(drop_version, "packets", "dropped: other wire version", HD_STAT_COUNTER),
-	STAT(drop_type, "packets", "dropped: a type that a switch's agent does not take", HD_STAT_COUNTER),
-	STAT(refused_messages, "messages", "out of place: role, kind, members", HD_STAT_COUNTER),
+	STAT(drop_malformed, "packets", "dropped: cannot be decoded", HD_STAT_COUNTER),
+	STAT(drop_version, "packets", "dropped: another wire version", HD_STAT_COUNTER),
+	STAT(drop_type, "packets",
+		"dropped: a packet type that the agent of a switch does not accept", HD_STAT_COUNTER),
+	STAT(refused_messages, "messages", "messages refused: unexpected role, kind or members", HD_STAT_COUNTER),
 	STAT(leases, "leases", "leases put in force", HD_STAT_COUNTER),
-	STAT(leases_refused, "leases", "leases refused: slots, shape, epoch, a member that is not found", HD_STAT_COUNTER),
-	STAT(leases_ended, "leases", "leases that were in force and are over", HD_STAT_COUNTER),
-	STAT(leases_expired, "leases", "of these, for want of a controller", HD_STAT_COUNTER),
-	STAT(leases_lost, "leases", "of these, as the executor had lost them", HD_STAT_COUNTER),
-	STAT(waits_changed, "changes", "members taken out of a lease", HD_STAT_COUNTER),
-	STAT(executor_errors, "calls", "calls of the executor that failed", HD_STAT_COUNTER),
-	STAT(executor_losses, "times", "it did not answer any more, or had begun anew", HD_STAT_COUNTER),
-	STAT(neighbours_asked, "calls", "looks for a member whose place was not known", HD_STAT_COUNTER),
-	STAT(leases_now, "leases", "leases now, in force or about to be", HD_STAT_GAUGE),
-	STAT(slots_now, "slots", "slots of these", HD_STAT_GAUGE),
+	STAT(leases_refused, "leases",
+		"leases refused: slots, shape, epoch, or a member that was not found", HD_STAT_COUNTER),
+	STAT(leases_ended, "leases", "leases in force that have ended", HD_STAT_COUNTER),
+	STAT(leases_expired, "leases", "ended leases: no controller", HD_STAT_COUNTER),
+	STAT(leases_lost, "leases", "ended leases: the executor had lost them", HD_STAT_COUNTER),
+	STAT(waits_changed, "changes", "members removed from a lease", HD_STAT_COUNTER),
+	STAT(executor_errors, "calls", "failed calls of the executor", HD_STAT_COUNTER),
+	STAT(executor_losses, "times", "times that the executor did not answer, or had restarted", HD_STAT_COUNTER),
+	STAT(neighbours_asked, "calls", "lookups of members whose port was not known", HD_STAT_COUNTER),
+	STAT(leases_now, "leases", "leases in force or being installed", HD_STAT_GAUGE),
+	STAT(slots_now, "slots", "slots of these leases", HD_STAT_GAUGE),
 	STAT(slots_all, "slots", "slots that can be leased", HD_STAT_GAUGE),
-	STAT(leases_pushes, "leases", "of the leases now, those of pushes: their sums go to a server", HD_STAT_GAUGE),
-	STAT(slots_pushes, "slots", "slots of these", HD_STAT_GAUGE),
+	STAT(leases_pushes, "leases", "leases of groups of pushes: their sums go to a server", HD_STAT_GAUGE),
+	STAT(slots_pushes, "slots", "slots of the leases of groups of pushes", HD_STAT_GAUGE),
 };
 
 #define COUNTER(name, help) \
@@ -55,7 +56,7 @@ const struct hd_stat_group hd_switch_agent_group = {
 
 const struct hd_stat_group hd_switch_counter_group = {
 	.name = "switch",
-	.help = "packets of a switch on the path",
+	.help = "frames and chunks of a switch on the path",
 	.stats = counters_of,
 	.count = sizeof counters_of / sizeof counters_of[0],
 };
@@ -79,37 +80,31 @@ void hd_switch_agent_gather(const struct hd_switch_agent *agent, struct hd_stats
 
 /* clang-format off */
 #define SLOTS(F, row) \
-	F(row, id, COUNT, "the executor's number of it") \
-	F(row, job, TEXT, "the job's id") \
-	F(row, lease, TEXT, "the controller's name for it") \
-	F(row, state, TEXT, "finding (where its members are), held, expiring (there is no controller)") \
-	F(row, epoch, COUNT, "the controller's life that leased it") \
-	F(row, attempt, COUNT, "of its chunks") \
-	F##_OF(row, type, "fixed32 fp32", "of their values: fixed32 or fp32") \
-	F(row, count, COUNT, "values of a chunk") \
-	F(row, first_slot, COUNT, "of the executor's registers") \
-	F(row, slots, COUNT, "from there on") \
-	F(row, members, COUNT, "workers") \
-	F(row, waits, COUNT, "of these, those that are waited for") \
-	F(row, receivers, COUNT, "of sums, other than the members") \
-	F(row, age_s, REAL, "since it was asked for")
+	F(row, id, COUNT, "number of the lease in the executor") \
+	F(row, job, TEXT, "id of the job") \
+	F(row, lease, TEXT, "number of the lease at the controller") \
+	F(row, state, TEXT, "finding (locates its members), held, expiring (no controller)") \
+	F(row, epoch, COUNT, "epoch of the controller that leased it") \
+	F(row, attempt, COUNT, "attempt of its chunks") \
+	F##_OF(row, type, "fixed32 fp32", "type of the values: fixed32 or fp32") \
+	F(row, count, COUNT, "values in a chunk") \
+	F(row, first_slot, COUNT, "first slot, in the executor's registers") \
+	F(row, slots, COUNT, "number of slots") \
+	F(row, members, COUNT, "workers of the lease") \
+	F(row, waits, COUNT, "members that a sum still waits for") \
+	F(row, receivers, COUNT, "receivers of sums other than the members") \
+	F(row, age_s, REAL, "seconds since the lease was requested")
 /* clang-format on */
 
-HD_ROW_SHAPE(
-	agent_slots_shape,
-	slots_row,
-	SLOTS,
-	"slots",
-	"of a switch (--server): leases as it has them"
-);
+HD_ROW_SHAPE(agent_slots_shape, slots_row, SLOTS, "slots", "leases of a switch (--server)");
 
 /* clang-format off */
 #define SWITCH(F, row) \
-	F##_AS(row, at, "switch", TEXT, "its name in the topology") \
-	F(row, state, TEXT, "led (by a controller), alone, refused, draining, lost (its executor does not answer)") \
-	F(row, slots, COUNT, "that can be leased") \
-	F(row, leased, COUNT, "of these") \
-	F(row, leases, COUNT, "in force or about to be")
+	F##_AS(row, at, "switch", TEXT, "name of the switch in the topology") \
+	F(row, state, TEXT, "led (by a controller), alone, refused, draining, lost (the executor does not answer)") \
+	F(row, slots, COUNT, "slots that can be leased") \
+	F(row, leased, COUNT, "slots that are leased") \
+	F(row, leases, COUNT, "leases in force or being installed")
 /* clang-format on */
 
 HD_ROW_SHAPE(
@@ -117,7 +112,7 @@ HD_ROW_SHAPE(
 	switch_row,
 	SWITCH,
 	"switch",
-	"of a switch (--server): itself, and what it counted; counters are missing while its executor does not answer",
+	"state and counters of a switch (--server); the counters are missing while its executor does not answer",
 	.group = &hd_switch_counter_group,
 	.partial = true
 );
@@ -172,7 +167,7 @@ static uint64_t rows_leases(struct hd_rows *rows, hd_ns now, const struct hd_swi
 	return agent->stats.leases_now;
 }
 
-/* One row: the switch, its slots, and what its executor counted. */
+/* One row: the switch, its slots, and its executor's counters. */
 static uint64_t rows_switch(struct hd_rows *rows, const struct hd_switch_agent *agent) {
 	const struct hd_switch_agent_config *config = &agent->config;
 	uint64_t counters[HD_SWITCH_COUNTER_COUNT] = {0};

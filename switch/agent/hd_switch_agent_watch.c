@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An executor that ends, and begins anew: it knows no lease then, and members would send chunks to it for ever.
+ * An executor that ends and starts again has no leases, and members would send chunks to it for ever.
  *
  *   there --watch() fails--> lost: no session with a controller
  *     | ^                      |
- *     | +--another life, or----+
+ *     | +--restarted, or ------+
  *     |    the same
- *     +--another life--> leases are over, another session
+ *     +--restarted--> leases are over, another session
  */
 #include "hd_switch_agent_internal.h"
 
@@ -22,7 +22,7 @@ static void tell(const struct agent_turn *turn, enum hd_event_kind kind, enum hd
 	);
 }
 
-/* It is not told of the ends of what it does not know. */
+/* The executor does not know the leases, so it is not told that they end. */
 static void lose(struct agent_turn *turn) {
 	struct hd_switch_agent *agent = turn->agent;
 
@@ -45,17 +45,17 @@ void agent_watch(struct agent_turn *turn) {
 	struct hd_switch_agent *agent = turn->agent;
 	const struct hd_switch_agent_ops *ops = agent->config.ops;
 	char words[HD_TEXT_BYTES_MAX] = "";
-	uint64_t life = agent->life;
-	bool anew, was_lost = agent->lost;
+	uint64_t incarnation = agent->incarnation;
+	bool restarted, was_lost = agent->lost;
 	int rc;
 
 	if (!ops->watch || turn->now < agent->watch_at)
 		return;
 	agent->watch_at = hd_ns_add(turn->now, AGENT_WATCH_NS);
-	rc = ops->watch(agent->config.owner, &life, words, sizeof words);
-	anew = rc == 0 && agent->seen && life != agent->life;
+	rc = ops->watch(agent->config.owner, &incarnation, words, sizeof words);
+	restarted = rc == 0 && agent->seen && incarnation != agent->incarnation;
 	agent->lost = rc < 0;
-	if (!was_lost && (anew || agent->lost))
+	if (!was_lost && (restarted || agent->lost))
 		lose(turn);
 	if (agent->lost) {
 		(void)snprintf(
@@ -66,9 +66,9 @@ void agent_watch(struct agent_turn *turn) {
 		);
 		return;
 	}
-	agent->life = life;
+	agent->incarnation = incarnation;
 	agent->seen = true;
-	if (was_lost || anew)
+	if (was_lost || restarted)
 		tell(turn, HD_EVENT_NODE_UP, HD_REASON_NONE);
 }
 

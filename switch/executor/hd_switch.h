@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The switch on the path: what every executor of it does, whether in C, in P4 on bmv2 or on DPDK's SWX pipeline.
+ * The switch on the path: the common behaviour of its executors, in C, in P4 on bmv2 or on DPDK's SWX pipeline.
  *
  *                 +--------------------------------------- executor -------------------------------------+
  *      frame ---->| not a chunk for us ------------------------------------------> forward, flood        |
@@ -11,16 +11,16 @@
  *                 +--------------------------------------------------------------------------------------+
  *
  * Slots. A lease has slot_count slots, each with two cells (the version bit of chunk.slot). A member sends chunk c in
- * slot c % slot_count, version c / slot_count % 2, once it has the sum of chunk c - slot_count: so at most slot_count
- * chunks are under way, and who sends c has seen the sum before it in this slot, while that one stays in the other
- * cell for those that have not. A cell remembers whose sum it has (round, chunk): what is older is stale, what is
- * newer begins a new sum, what is the same is added once for each member.
+ * slot c % slot_count, version c / slot_count % 2, once it has the sum of chunk c - slot_count. So at most slot_count
+ * chunks are in flight, and a member that sends c has received the previous sum of this slot, which stays in the other
+ * cell for members that have not. A cell is marked with its sum (round, chunk): an older chunk is stale, a newer one
+ * begins a new sum, one of the same sum is added once for each member.
  *
- * Sums are of int32 lanes in network order with one exponent a chunk (native: fp32 too). An overflow sets NOT_FINITE
- * in the result. Every chunk proposes an exponent for the one that follows in its slot; the result names the greatest.
+ * Sums are of int32 lanes in network order with one exponent a chunk (native: fp32 too). An overflow sets NOT_FINITE in
+ * the result. Every chunk proposes an exponent for the next chunk in its slot; the result has the greatest.
  *
- * Source: the slot discipline is SwitchML's (Sapio et al., NSDI 2021, algorithms 2 and 3); that a cell names its sum,
- * and the token, are ours.
+ * Source: the slot discipline is SwitchML's (Sapio et al., NSDI 2021, algorithms 2 and 3); marking cells, and the
+ * token, are ours.
  */
 #ifndef HD_SWITCH_H
 #define HD_SWITCH_H
@@ -28,19 +28,19 @@
 #include "hd_switch_numbers.h"
 #include "hd_types.h"
 
-/* Where a copy goes: everything of a result that differs between its receivers. */
+/* The destination of a copy: all fields of a result that differ between its receivers. */
 struct hd_switch_copy {
 	uint16_t port; /* of the switch */
 	uint8_t mac[6];
 	uint32_t ipv4;
 	uint16_t udp_port;
-	uint64_t token; /* it carries this one */
+	uint64_t token; /* written to the copy */
 };
 
 struct hd_switch_member {
-	uint64_t token; /* of its chunks: random, never 0, no other member's of any lease */
+	uint64_t token; /* of its chunks: random, not 0, unique among all leases */
 	uint16_t worker; /* rank */
-	struct hd_switch_copy copy; /* of the results to it */
+	struct hd_switch_copy copy; /* destination of its results */
 };
 
 /* Slots for one group, for the time of its grant. */
@@ -52,37 +52,38 @@ struct hd_switch_lease {
 	uint16_t shard;
 	uint8_t dtype; /* HD_DTYPE_FIXED32; native: HD_DTYPE_FP32 too */
 	uint16_t count; /* values of every chunk; in P4 HD_SWITCH_LANES */
-	uint16_t first_slot, slot_count; /* of the P4 executors' registers; native ones allocate */
-	uint64_t waits; /* bit i: members[i] is waited for; all of them, at first */
+	uint16_t first_slot, slot_count; /* first_slot: of the P4 executors' registers only */
+	uint64_t waits; /* bit i: members[i] is waited for; initially all */
 	uint32_t member_count; /* 1 .. HD_SWITCH_MEMBERS_MAX */
 	const struct hd_switch_member *members; /* copied */
 	uint32_t receiver_count; /* 0: results go to the members */
-	const struct hd_switch_copy *
-		receivers; /* copied; what they answer (RESULT without values) goes to the members */
+	const struct hd_switch_copy
+		*receivers; /* copied; their answers (RESULT without values) go to the members */
 };
 
-/* Each packet adds to exactly one of the first group; `copies` counts what leaves for a result or an answer. */
+/* Each packet adds to exactly one of the first group; `copies` counts the copies of results and answers. */
 #define HD_SWITCH_COUNTERS(C)                                                                      \
 	C(forwarded, "ordinary frames sent to one port")                                           \
-	C(flooded, "ordinary frames sent to all ports but their own")                              \
-	C(routed, "ordinary frames sent on by their network address")                              \
-	C(absorbed, "chunks that were added, with others still to come")                           \
+	C(flooded, "ordinary frames flooded to all ports but the one they came from")              \
+	C(routed, "ordinary frames routed by their IPv4 address")                                  \
+	C(absorbed, "chunks added to a sum that is not complete yet")                              \
 	C(completed, "chunks that completed a sum")                                                \
-	C(repeated, "chunks that came again and were answered with their sum")                     \
-	C(answered, "answers of a receiver, passed to the members")                                \
-	C(drop_duplicate, "chunks that came again before their sum was complete")                  \
-	C(drop_malformed, "chunks for us with a wrong version, type, length or count")             \
-	C(drop_token, "chunks without a live token")                                               \
-	C(drop_lease, "chunks whose job, epoch, attempt, shard or type is not the lease's")        \
-	C(drop_member, "chunks whose worker is not the token's, or is not waited for any more")    \
+	C(repeated, "chunks received again and answered with their sum")                           \
+	C(answered, "acknowledgements of a receiver, passed to the members")                       \
+	C(drop_duplicate, "chunks received again before their sum was complete")                   \
+	C(drop_malformed,                                                                          \
+	  "chunks to the service address with a wrong version, type, length or count")             \
+	C(drop_token, "chunks without a valid token")                                              \
+	C(drop_lease, "chunks whose job, epoch, attempt, shard or type is not that of the lease")  \
+	C(drop_member, "chunks whose worker is not the token's, or was removed from the lease")    \
 	C(drop_slot, "chunks of a slot beyond the lease")                                          \
-	C(drop_exponent, "chunks with another exponent than their sum")                            \
-	C(drop_stale, "chunks of a sum before the one in their cell")                              \
-	C(drop_ttl, "ordinary frames at the end of their time to live")                            \
-	C(drop_no_route, "ordinary frames without a way out, or back to where they came from")     \
-	C(drop_simulated, "frames lost on purpose")                                                \
-	C(copies, "frames that left for results and answers")                                      \
-	C(overtaken, "sums given up incomplete, as a newer one took their cell")                   \
+	C(drop_exponent, "chunks with an exponent other than that of their sum")                   \
+	C(drop_stale, "chunks of a sum older than the one in their cell")                          \
+	C(drop_ttl, "ordinary frames whose time to live expired")                                  \
+	C(drop_no_route, "ordinary frames without a route, or with a route back to their port")    \
+	C(drop_simulated, "frames dropped by the loss simulation")                                 \
+	C(copies, "frames sent to deliver results and acknowledgements")                           \
+	C(overtaken, "sums discarded incomplete: a newer sum took their cell")                     \
 	C(not_finite, "sums with an overflow, a NaN or an Inf")
 
 enum hd_switch_counter {
@@ -92,24 +93,23 @@ enum hd_switch_counter {
 	HD_SWITCH_COUNTER_COUNT
 };
 
-/* What becomes of a frame. */
+/* The result of processing a frame. */
 enum hd_switch_verdict {
 	HD_SWITCH_DROP,
-	HD_SWITCH_FORWARD, /* as it is, or routed: to `port` */
-	HD_SWITCH_FLOOD, /* to all ports but the one it came from */
-	HD_SWITCH_COPY /* rewritten for each copy that `copy` names of `lease`, hd_switch_address() */
+	HD_SWITCH_FORWARD, /* unchanged, or routed: to `port` */
+	HD_SWITCH_FLOOD, /* to all ports except its own */
+	HD_SWITCH_COPY /* rewritten for each copy that `copy` selects of `lease` */
 };
 
-/* A frame from Ethernet's header on. */
+/* A frame, from Ethernet's header on. */
 struct hd_switch_packet {
-	uint8_t *
-		data; /* may be changed in place; a result has the length of the chunk that completed it */
+	uint8_t *data; /* may be changed in place; a result is as long as its last chunk */
 	uint32_t bytes;
-	uint16_t port; /* in: where it came from; out: FORWARD's */
+	uint16_t port; /* in: where it arrived; out: FORWARD's */
 	uint8_t verdict;
 	uint8_t copy; /* an index, HD_SWITCH_COPY_MEMBERS or HD_SWITCH_COPY_RECEIVERS */
 	uint16_t lease;
-	void *handle; /* its owner's */
+	void *handle; /* for its owner */
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What differs between the copies of a result. */
+/* Writes the fields in which the copies of a result differ. */
 #include "hd_bytes.h"
 #include "hd_switch_private.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The path of the native executor. A burst is looked at in rounds, so that what each packet needs from memory is on
- * its way while the others are looked at; only the last round changes sums, packet after packet.
+ * The path of the native executor. A burst is processed in rounds, so that the memory that each packet needs is being
+ * fetched while others are processed; only the last round changes sums, packet after packet.
  *
  *   1  headers are fetched
  *   2  simulator, for us?, form  -> its token's place in the table is fetched
  *   3  token, lease, member, slot -> its cell is fetched
  *   4  cell: stale, repeated, added, complete
  *
- * Ordinary frames need none of it, and are left out of the later rounds.
+ * Ordinary frames need none of it, and skip the later rounds.
  */
 #include "hd_bytes.h"
 #include "hd_kernels.h"
@@ -24,7 +24,7 @@ enum look_kind {
 	LOOK_ANSWER
 };
 
-/* What is known of a packet between the rounds. */
+/* A packet's state between the rounds. */
 struct look {
 	enum look_kind kind;
 	enum hd_switch_counter counter;
@@ -103,7 +103,7 @@ void hd_switch_core_counters(
 	memcpy(counters, core->counters, sizeof core->counters);
 }
 
-/* --- rounds 2 and 3: nothing that they look at changes within a burst ------------------------- */
+/* --- rounds 2 and 3: all that they read is constant within a burst ---------------------------- */
 
 /* True when the frame is lost. */
 static bool simulate(struct switch_simulator *simulator) {
@@ -121,7 +121,7 @@ static bool simulate(struct switch_simulator *simulator) {
 static inline bool is_for_us(const struct hd_switch_core *core, const uint8_t *data, size_t bytes) {
 	uint8_t type;
 
-	/* Ethertype, version and header length of IPv4 lie side by side. */
+	/* Ethertype, version and header length of IPv4 are adjacent. */
 	if (bytes < AT_FLAGS + 1 || (hd_get32(data + AT_ETHERTYPE) & 0xffffff00) != 0x08004500
 	    || hd_get32(data + AT_DESTINATION) != core->self.ipv4)
 		return false;
@@ -132,7 +132,7 @@ static inline bool is_for_us(const struct hd_switch_core *core, const uint8_t *d
 		&& (type == HD_SWITCH_TYPE_CHUNK || type == HD_SWITCH_TYPE_RESULT);
 }
 
-/* Of a frame for us: LOOK_CHUNK, LOOK_ANSWER, or LOOK_DONE when it is malformed. */
+/* For a frame for us: LOOK_CHUNK, LOOK_ANSWER, or LOOK_DONE if it is malformed. */
 static inline enum look_kind form_of(const uint8_t *data, size_t bytes) {
 	size_t ip = hd_get16(data + AT_IPV4_BYTES), udp = hd_get16(data + AT_UDP_BYTES);
 	size_t head = SWITCH_UDP_BYTES + HD_SWITCH_CHUNK_HEADER_BYTES;
@@ -204,7 +204,7 @@ look_at_token(const struct hd_switch_core *core, const uint8_t *data, struct loo
 	struct switch_lease *lease;
 	uint16_t slot;
 
-	/* Token 0 finds an empty entry, whose key it has. */
+	/* Token 0 finds an empty entry, whose key is 0 too. */
 	if (entry->key == 0 || receiver != (look->kind == LOOK_ANSWER)) {
 		drop(look, HD_SWITCH_COUNTER_drop_token);
 		return;
@@ -266,7 +266,7 @@ static inline void send_copies(
 	core->counters[HD_SWITCH_COUNTER_copies] += copies;
 }
 
-/* The chunk's header becomes the result's; the values are there already. */
+/* Turns the chunk's header into the result's; the values are there already. */
 static inline void make_result(
 	const struct switch_lease *lease,
 	const struct switch_cell *cell,
@@ -289,13 +289,13 @@ static bool has_not_finite(const struct switch_lease *lease, const uint32_t *lan
 		&& hd_find_not_finite_f32(values, lease->count) < lease->count;
 }
 
-/* The sum to who may not have it: its member, or the receivers, who will answer all members. */
+/* Sends the sum to those that may lack it: its member, or the receivers, who will answer all members. */
 static void
 repeat(struct hd_switch_core *core, struct hd_switch_packet *packet, struct look *look) {
 	struct switch_lease *lease = look->lease;
 	struct switch_cell *cell = look->cell;
 
-	/* Complete since its last member was taken out, it was not looked through. */
+	/* Completed by removing a member, so the sum was not checked. */
 	if (has_not_finite(lease, switch_lanes(cell)))
 		cell->flags |= HD_SWITCH_FLAG_NOT_FINITE;
 	memcpy(packet->data + AT_VALUES, switch_lanes(cell), (size_t)lease->count * 4);
@@ -327,7 +327,7 @@ begin(struct hd_switch_core *core,
 	cell->flags = 0;
 }
 
-/* Adds the values to the lanes, and writes the sum back when it is `complete`. True: not finite. */
+/* Adds the values to the lanes, and writes the sum back if it is `complete`. True: not finite. */
 static inline bool add_values(
 	const struct switch_lease *lease,
 	struct switch_cell *cell,
@@ -431,9 +431,7 @@ take(struct hd_switch_core *core, struct hd_switch_packet *packet, struct look *
 	}
 }
 
-/*
- * Rounds 1 and 2. Ordinary frames are done then. Returns how many are not: `looks` of them, and which they are.
- */
+/* Rounds 1 and 2, after which ordinary frames are done. Returns the number of others: their `looks` and indices. */
 static inline size_t look_at_all(
 	struct hd_switch_core *core,
 	struct hd_switch_packet *packets,

@@ -14,8 +14,8 @@
  *   to the router's address?           prefixes, longest first                     sends to `port`
  *   else: by Ethernet's destination    MAC addresses, set or learned               sends to `port`, or floods
  *
- * One thread at a time. No allocation, and no loop over more than a burst, outside of the calls that set something.
- * A call that fails changes nothing and says in `error` which field, and the limit that it broke.
+ * One thread at a time. Only the calls that set something allocate, or loop over more than a burst. A call that fails
+ * changes nothing and names in `error` the field and the limit that it broke.
  */
 #ifndef HD_SWITCH_CORE_H
 #define HD_SWITCH_CORE_H
@@ -24,7 +24,7 @@
 
 struct hd_switch_core;
 
-/* Who the switch is to others: source of results, and whose chunks it takes. */
+/* The switch's own addresses: source of results, destination of chunks. */
 struct hd_switch_self {
 	uint8_t mac[6]; /* source of results */
 	uint8_t router_mac[6]; /* IPv4 frames to it are routed, and leave from it; zero: none are */
@@ -34,8 +34,8 @@ struct hd_switch_self {
 
 struct hd_switch_core_config {
 	struct hd_switch_self self;
-	uint64_t hash_key[2]; /* random, secret: where tokens and addresses lie in the tables */
-	uint64_t memory_bytes; /* of all leases' cells together */
+	uint64_t hash_key[2]; /* random, secret: key of the tables' hash */
+	uint64_t memory_bytes; /* of all leases' cells */
 };
 
 /* -EINVAL (no address, port 0, multicast MAC), -ENOMEM. */
@@ -50,10 +50,10 @@ void hd_switch_core_destroy(struct hd_switch_core *core);
 /* --- leases --------------------------------------------------------------------------------- */
 
 /*
- * Copies the lease; its cells are empty. A member that `waits` lacks is taken out from the start (an agent that
- * programs its switch anew). first_slot is not looked at.
- * -EINVAL: id, slot_count, count, dtype, member_count, receiver_count, waits (none, or no member's bit), a token of
- * 0, a port. -EEXIST: id is in use, or a token is another's. -ENOMEM: more than is left of memory_bytes.
+ * Copies the lease; its cells are empty. Members not in `waits` are removed from the start (an agent that restores a
+ * switch). first_slot is ignored. -EINVAL: id, slot_count, count, dtype, member_count, receiver_count, waits (none, or
+ * no member's bit), a token of 0, a port. -EEXIST: id or a token is in use. -ENOMEM: more than the rest of
+ * memory_bytes.
  */
 int hd_switch_core_lease_set(
 	struct hd_switch_core *core,
@@ -61,7 +61,7 @@ int hd_switch_core_lease_set(
 	char *error,
 	size_t error_bytes
 );
-/* Takes members out: `waits` may lack bits of the present one, and has no new ones. -ENOENT: no such lease. -EINVAL. */
+/* Removes members: `waits` must be a subset of the current one. -ENOENT: no such lease. -EINVAL. */
 int hd_switch_core_lease_waits(
 	struct hd_switch_core *core,
 	uint16_t id,
@@ -69,7 +69,7 @@ int hd_switch_core_lease_waits(
 	char *error,
 	size_t error_bytes
 );
-/* Tokens and cells are gone. -ENOENT. */
+/* Frees tokens and cells. -ENOENT. */
 int hd_switch_core_lease_end(
 	struct hd_switch_core *core,
 	uint16_t id,
@@ -79,8 +79,8 @@ int hd_switch_core_lease_end(
 
 struct hd_switch_lease_stats {
 	uint64_t absorbed, completed, repeated, answered, overtaken, not_finite;
-	uint64_t waits; /* as it is now */
-	uint32_t cells_open; /* sums begun and not complete */
+	uint64_t waits; /* the current one */
+	uint32_t cells_open; /* sums begun and incomplete */
 	uint32_t cells; /* 2 for each slot */
 	uint64_t memory_bytes;
 };
@@ -103,13 +103,13 @@ int hd_switch_core_mac_set(
 	char *error,
 	size_t error_bytes
 );
-/* Set or learned. -ENOENT. */
+/* Removes a set or learned address. -ENOENT. */
 int hd_switch_core_mac_clear(struct hd_switch_core *core, const uint8_t mac[6]);
 
-/* Learn which port an ordinary frame's source is at, and forget it `age` after its last one; 0: learn no more, and
- * forget what was learned. A full table learns nothing new. */
+/* Learns the port of each ordinary frame's source, and forgets it `age` after its last frame; 0: stops learning, and
+ * forgets learned addresses. A full table learns nothing new. */
 void hd_switch_core_learn(struct hd_switch_core *core, hd_ns age);
-/* Tells the time (non-decreasing), and forgets who was silent: call it every second or so. */
+/* Sets the time (non-decreasing), and forgets silent sources: call it about every second. */
 void hd_switch_core_time(struct hd_switch_core *core, hd_ns now);
 
 struct hd_switch_mac {
@@ -122,7 +122,7 @@ struct hd_switch_mac {
 size_t
 hd_switch_core_macs(const struct hd_switch_core *core, struct hd_switch_mac *macs, size_t count);
 
-/* IPv4 frames to prefix/bits that come to router_mac leave by `port` to `mac`. Replaces one of the same prefix.
+/* IPv4 frames for prefix/bits sent to router_mac leave by `port` to `mac`. Replaces a route of the same prefix.
  * -EINVAL: bits > 32, a bit of the prefix beyond them, multicast or zero mac, port. -ENOSPC: HD_SWITCH_ROUTES_MAX. */
 struct hd_switch_route {
 	uint32_t prefix;
@@ -140,7 +140,7 @@ int hd_switch_core_route_set(
 /* -ENOENT. */
 int hd_switch_core_route_clear(struct hd_switch_core *core, uint32_t prefix, uint8_t bits);
 
-/* Loses frames on purpose: of 2^24 about `threshold`; 0: none. -EINVAL: beyond 2^24; seed 0. */
+/* Loses frames on purpose: about `threshold` of 2^24; 0: none. -EINVAL: beyond 2^24; seed 0. */
 int hd_switch_core_simulate(
 	struct hd_switch_core *core,
 	uint32_t seed,
@@ -152,9 +152,9 @@ int hd_switch_core_simulate(
 /* --- the path ------------------------------------------------------------------------------- */
 
 /*
- * Sets verdict and, by it, port, lease and copy of each packet, in order; any bytes are good. A FORWARD that was
- * routed, and a COPY, are changed in place; a COPY's `bytes` is cut to the end of its IPv4 packet. Its addresses
- * and token are its owner's to write: hd_switch_address() for each of hd_switch_core_copies().
+ * Sets verdict and, depending on it, port, lease and copy of each packet, in order; accepts any bytes. A routed
+ * FORWARD, and a COPY, are changed in place; a COPY's `bytes` is cut to the end of its IPv4 packet. Its owner writes
+ * addresses and token: hd_switch_address() for each of hd_switch_core_copies().
  */
 void hd_switch_core_burst(
 	struct hd_switch_core *core,
@@ -162,15 +162,16 @@ void hd_switch_core_burst(
 	size_t count
 );
 
-/* Where a packet with the verdict COPY goes: *copies of so many; valid until its lease ends. */
+/* The destinations of a packet with the verdict COPY: returns the number in *copies; valid until its lease ends. */
 size_t hd_switch_core_copies(
 	const struct hd_switch_core *core,
 	const struct hd_switch_packet *packet,
 	const struct hd_switch_copy **copies
 );
 
-/* Writes what differs between the copies of a result or an answer: Ethernet, IPv4 (identification 0, don't fragment,
- * time to live 64, checksum), UDP (checksum 0) and the token. `frame` is one that had the verdict COPY, or a copy. */
+/* Writes the fields in which the copies of a result or an answer differ: Ethernet, IPv4 (identification 0, don't
+ * fragment, time to live 64, checksum), UDP (checksum 0) and the token. `frame` has the verdict COPY, or is a copy of
+ * one. */
 void hd_switch_address(
 	const struct hd_switch_self *self,
 	const struct hd_switch_copy *copy,
@@ -182,7 +183,7 @@ void hd_switch_core_counters(
 	uint64_t counters[HD_SWITCH_COUNTER_COUNT]
 );
 
-/* The counter's name, and what it counts. */
+/* The counter's name and description. */
 const char *hd_switch_counter_name(enum hd_switch_counter counter);
 const char *hd_switch_counter_help(enum hd_switch_counter counter);
 

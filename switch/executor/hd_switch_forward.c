@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ordinary frames: by network address where they are sent to the router, else by Ethernet address. */
+/* Ordinary frames: by network address if they are sent to the router, else by Ethernet address. */
 #include "hd_bytes.h"
 #include "hd_switch_private.h"
 
 #include <errno.h>
 
-#define MAC_KEY (UINT64_C(1) << 48) /* no key is 0 */
+#define MAC_KEY (UINT64_C(1) << 48) /* so that no key is 0 */
 #define ROUTE_KEY (UINT64_C(1) << 40)
 #define MAC_MULTICAST (UINT64_C(1) << 40) /* the first byte's last bit */
-#define SET_US ((UINT64_C(1) << 48) - 1) /* of an address that was set: never forgotten */
+#define SET_US ((UINT64_C(1) << 48) - 1) /* of an address that was set: it is never forgotten */
 
 static uint64_t mac_of(const uint8_t *bytes) {
 	return (uint64_t)hd_get16(bytes) << 32 | hd_get32(bytes + 2);
 }
 
-/* The same by one read: two bytes behind the address are there. */
+/* The same by one read: two bytes after the address are readable. */
 static inline uint64_t mac_at(const uint8_t *bytes) {
 	return hd_get64(bytes) >> 16;
 }
@@ -118,7 +118,7 @@ int hd_switch_core_mac_clear(struct hd_switch_core *core, const uint8_t mac[6]) 
 	return 0;
 }
 
-/* Forgets whom nobody heard since `since`. What comes to lie where one was is looked at, too. */
+/* Forgets sources not heard since `since`. Also examines the entry that moves to a removed one's place. */
 static void forget_before(struct hd_switch_core *core, uint64_t since) {
 	for (uint64_t i = 0; core->macs_learned > 0 && i <= core->macs.mask;) {
 		struct hd_switch_entry *entry = &core->macs.entries[i];
@@ -239,7 +239,7 @@ int hd_switch_core_route_clear(struct hd_switch_core *core, uint32_t prefix, uin
 	return 0;
 }
 
-/* The longest prefix of the address; NULL: none. */
+/* The route with the longest matching prefix; NULL: none. */
 static const struct hd_switch_entry *route_to(const struct hd_switch_core *core, uint32_t ipv4) {
 	for (uint64_t left = core->route_bits; left != 0;) {
 		unsigned bits = 63 - (unsigned)__builtin_clzll(left);
@@ -265,7 +265,7 @@ give(struct hd_switch_core *core,
 	core->counters[counter]++;
 }
 
-/* The time to live is one less, and the checksum that of the changed header: RFC 1624, equation 3. */
+/* Decrements the time to live and updates the header's checksum: RFC 1624, equation 3. */
 static void age_packet(uint8_t *data) {
 	uint32_t sum = (uint16_t)~hd_get16(data + AT_CHECKSUM) + UINT32_C(0xfeff);
 
@@ -302,7 +302,7 @@ static bool is_routed(const struct hd_switch_packet *packet) {
 		&& data[AT_IPV4] >> 4 == 4;
 }
 
-/* Where frames to the station leave, or SWITCH_NO_PORT. */
+/* The port for frames to the station, or SWITCH_NO_PORT. */
 static inline uint32_t port_to(const struct hd_switch_core *core, uint64_t mac) {
 	const struct hd_switch_entry *entry;
 
@@ -312,7 +312,7 @@ static inline uint32_t port_to(const struct hd_switch_core *core, uint64_t mac) 
 	return !entry ? SWITCH_NO_PORT : (uint16_t)entry->value;
 }
 
-/* Frames with the same first bytes, from the same port, leave where this one does. */
+/* Notes that frames with the same first bytes from the same port leave where this one does. */
 static void
 remember(struct switch_found *found, const struct hd_switch_packet *packet, uint32_t in) {
 	if (packet->bytes < SWITCH_LIKE_BYTES)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Leases: what is checked when one is set, and its cells. */
+/* Leases: checking and setting them, and their cells. */
 #include "hd_switch_private.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where words go. */
+/* The destination of error texts. */
 struct reply {
 	char *error;
 	size_t bytes;
@@ -100,7 +100,7 @@ static int check_copies(const struct hd_switch_lease *lease, const struct reply 
 	return status;
 }
 
-/* Cells are filled in here, not on the path: their memory is touched. */
+/* Cells are initialised here, not on the path: this touches their memory. */
 static int
 make_cells(struct hd_switch_core *core, struct switch_lease *made, const struct reply *reply) {
 	size_t lanes = (size_t)made->count * 4;
@@ -171,7 +171,7 @@ add_token(struct hd_switch_core *core, uint64_t token, uint64_t value, const str
 	return 0;
 }
 
-/* All, or none. */
+/* All of them, or none. */
 static int learn_tokens(
 	struct hd_switch_core *core,
 	const struct switch_lease *lease,
@@ -261,7 +261,7 @@ static struct switch_lease *lease_of(const struct hd_switch_core *core, uint16_t
 	return id < HD_SWITCH_LEASES_MAX ? core->leases[id] : NULL;
 }
 
-/* Sums that are complete without a member are not open any more. */
+/* Recounts open sums: some are complete without a removed member. */
 static void count_open(struct switch_lease *lease) {
 	lease->stats.cells_open = 0;
 	for (uint32_t i = 0; i < lease->stats.cells; i++) {

@@ -14,7 +14,7 @@
 #define BURST_SECONDS 500e-6
 #define FRAMES_MIN 256u
 #define FRAMES_MAX 8192u
-#define FRAME_BYTES 512u /* of the mean frame that a queue has entries for */
+#define FRAME_BYTES 512u /* mean frame size assumed for the number of queue entries */
 
 struct numbers {
 	double rate, queue, ecn, burst;
@@ -33,7 +33,7 @@ static bool read_number(const char *text, size_t bytes, double *value) {
 	return *end == '\0' && *value > 0;
 }
 
-/* 1: it is ours and was taken, 0: it is EAL's, or -EINVAL. */
+/* 1: it is one of ours and was set, 0: it is EAL's, or -EINVAL. */
 static int
 take(const char *word, size_t bytes, struct numbers *n, char *error, size_t error_bytes) {
 	const struct {

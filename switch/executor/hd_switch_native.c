@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The native core as an executor. */
+/* Adapts the native core to the executor interface. */
 #include "hd_switch_executor.h"
 
 static void native_destroy(void *self) {

@@ -12,7 +12,7 @@
 #define ETHERTYPE_ARP 0x0806
 #define ETHERTYPE_IPV6 0x86dd
 #define PROTOCOL_UDP 17
-#define FRAGMENT 0x1fff /* offset of a fragment: no UDP header in it */
+#define FRAGMENT 0x1fff /* offset of a fragment, which has no UDP header */
 #define ECN_MASK 3
 #define ECN_CONGESTION 3
 
@@ -42,7 +42,7 @@ enum hd_switch_class hd_switch_class_of(const uint8_t *frame, size_t bytes) {
 	return HD_SWITCH_CLASS_DATA;
 }
 
-/* The header's checksum follows the one word that changes (RFC 1624, equation 3). */
+/* Updates the header's checksum for the one changed word (RFC 1624, equation 3). */
 static bool mark_ipv4(uint8_t *ip) {
 	uint16_t before = hd_get16(ip), after;
 	uint32_t sum;
@@ -58,7 +58,7 @@ static bool mark_ipv4(uint8_t *ip) {
 	return true;
 }
 
-/* The traffic class lies across two bytes; there is no checksum. */
+/* The traffic class spans two bytes; there is no checksum. */
 static bool mark_ipv6(uint8_t *ip) {
 	if (ip[0] >> 4 != 6 || (ip[1] >> 4 & ECN_MASK) == 0)
 		return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the switch's core share. */
+/* Shared by the files of the switch's core. */
 #ifndef HD_SWITCH_PRIVATE_H
 #define HD_SWITCH_PRIVATE_H
 
@@ -58,19 +58,19 @@ enum switch_offset {
 #define SWITCH_ETHERTYPE_IPV4 0x0800
 #define SWITCH_LINE 64 /* bytes of a cache line */
 #define SWITCH_FETCHED                                                                             \
-	((size_t)6 * SWITCH_LINE) /* of a cell, ahead; the processor goes on by itself */
+	((size_t)6 * SWITCH_LINE) /* of a cell, prefetched; the processor fetches the rest */
 
-/* A sum. Its lanes follow in the next line, as they are in packets. */
+/* A sum. Its lanes follow in the next line, in wire format. */
 struct switch_cell {
 	uint64_t key; /* round:32 chunk:32; 0: none yet */
-	uint64_t seen; /* bit i: members[i] is in it */
+	uint64_t seen; /* bit i: members[i] is in the sum */
 	int16_t exponent;
-	int16_t next; /* the greatest that was proposed */
+	int16_t next; /* the greatest proposal */
 	uint8_t flags;
 } __attribute__((aligned(SWITCH_LINE)));
 
 struct switch_lease {
-	/* What is looked at for each chunk. */
+	/* The fields checked for each chunk. */
 	uint32_t job;
 	uint16_t epoch, shard;
 	uint16_t id;
@@ -103,15 +103,15 @@ struct hd_switch_core {
 
 	struct hd_switch_table macs; /* MAC address -> port:16, microseconds:48 */
 	size_t macs_set, macs_learned;
-	uint64_t now_us, age_us; /* age 0: nothing is learned */
+	uint64_t now_us, age_us; /* age 0: learning is off */
 
 	struct hd_switch_table routes; /* prefix and length -> port:16, mac:48 */
 	size_t route_count;
-	uint16_t route_lengths[33]; /* routes of so many bits */
-	uint64_t route_bits; /* bit i: there is one */
+	uint16_t route_lengths[33]; /* number of routes of each length */
+	uint64_t route_bits; /* bit i: there are routes of that length */
 };
 
-/* What a token stands for: lease:16, index:8, and whether it is a receiver's. */
+/* The value of a token: lease:16, index:8, and whether it is a receiver's. */
 static inline uint64_t switch_token(uint16_t lease, uint32_t index, bool receiver) {
 	return (uint64_t)receiver << 24 | (uint64_t)index << 16 | lease;
 }
@@ -134,12 +134,12 @@ static inline bool switch_complete(const struct switch_lease *lease, uint64_t se
 #define SWITCH_NO_MAC UINT64_MAX
 #define SWITCH_NO_PORT UINT32_MAX
 
-/* What was found for frames before: many of a burst come from one station, and go to one. Of one burst. */
+/* Results of earlier look-ups in a burst: many frames come from one station, and go to one. */
 struct switch_found {
-	uint64_t source, target; /* SWITCH_NO_MAC: nothing yet */
-	uint16_t in; /* where the source was */
+	uint64_t source, target; /* SWITCH_NO_MAC: none yet */
+	uint16_t in; /* the source's port */
 	uint32_t out;
-	/* Frames that need no look at any table, switch_is_like(): their first bytes, and from where to where. */
+	/* Frames that need no look-up (switch_is_like()): their first bytes, and their ports. */
 	uint64_t like[2];
 	uint32_t like_in; /* SWITCH_NO_PORT: none are */
 	uint16_t like_out;
@@ -150,17 +150,17 @@ void switch_leases_fini(struct hd_switch_core *core);
 /* hd_switch_forward.c */
 int switch_forward_init(struct hd_switch_core *core, const uint64_t secret[2]);
 void switch_forward_fini(struct hd_switch_core *core);
-/* The verdict of an ordinary frame, and its counter. */
+/* Sets the verdict of an ordinary frame, and its counter. */
 void switch_forward(
 	struct hd_switch_core *core,
 	struct hd_switch_packet *packet,
 	struct switch_found *found
 );
 
-/* What the form of a frame is judged by: shorter ones are looked at each. */
+/* The bytes that are compared: shorter frames are processed individually. */
 #define SWITCH_LIKE_BYTES (AT_FLAGS + 1)
 
-/* The frame's first 16 bytes, as they lie in memory, without the type of service. */
+/* The frame's first 16 bytes, as in memory, without the type of service. */
 static inline uint64_t switch_head(const uint8_t *data, int half) {
 	uint64_t head;
 
@@ -168,7 +168,7 @@ static inline uint64_t switch_head(const uint8_t *data, int half) {
 	return half ? head & htobe64(~UINT64_C(0xff)) : head;
 }
 
-/* An ordinary frame that leaves where the one before did: nothing is to be looked up. */
+/* An ordinary frame that leaves like the previous one: no look-up. */
 static inline bool switch_is_like(
 	const struct hd_switch_core *core,
 	const struct hd_switch_packet *packet,
@@ -181,7 +181,7 @@ static inline bool switch_is_like(
 		&& hd_get32(data + AT_DESTINATION) != core->self.ipv4;
 }
 
-/* Writes why and returns `code`. */
+/* Writes the reason and returns `code`. */
 __attribute__((format(printf, 4, 5))) int
 switch_refuse(int code, char *error, size_t error_bytes, const char *format, ...);
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A frame of 64 KiB at 1 bit/s still has a time in nanoseconds that fits. */
+/* The time of a frame of 64 KiB at 1 bit/s still fits. */
 #define FRAME_BYTES_MAX 65536u
 
 struct entry {
@@ -24,9 +24,9 @@ struct lane {
 struct hd_switch_queue {
 	struct hd_switch_queue_config config;
 	hd_ns burst_ns;
-	hd_ns free_at; /* the link's */
-	bool idle; /* nothing has waited since */
-	uint64_t rest; /* of the last division, so that no rate is off by rounding */
+	hd_ns free_at; /* when the link is free */
+	bool idle; /* no frame has waited since */
+	uint64_t rest; /* remainder of the last division, so that rates have no rounding error */
 	struct lane lanes[HD_SWITCH_CLASS_COUNT];
 };
 
@@ -109,7 +109,7 @@ enum hd_switch_put hd_switch_queue_put(
 	return mark ? HD_SWITCH_PUT_MARK : HD_SWITCH_PUT_TAKEN;
 }
 
-/* What a frame does to the link. */
+/* The effect of a frame on the link. */
 struct link {
 	hd_ns free_at;
 	uint64_t rest;
@@ -127,8 +127,8 @@ static void occupy(const struct hd_switch_queue *q, uint32_t bytes, struct link 
 }
 
 /*
- * A pause earns a burst. Who comes late to frames that wait has what the link would have sent meanwhile, too: a
- * process that is not woken in time has the rate all the same.
+ * A pause earns a burst. While frames wait, a late call also gets the time since the last one, so that a process that
+ * is not woken in time still reaches the rate.
  */
 static void settle(struct hd_switch_queue *q, hd_ns now) {
 	uint64_t waiting

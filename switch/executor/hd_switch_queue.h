@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What waits to leave by a port of the switch, and when it may: the emulation of a link. Pure.
+ * The queue of a port of the switch, which emulates a link: the frames that wait, and when they may leave. Pure.
  *
- *   put: control ----> [ | | | ] ---first---+      (each class has its own limits; what is beyond is refused)
+ *   put: control ----> [ | | | ] ---first---+      (each class has its own limits; frames beyond are refused)
  *        the rest ---> [ | | | | | ] -------+----> link of rate_bps ----> ready, sent
  *                              ^ more than ecn_bytes wait: mark
  *
- * Frames are the owner's pointers. ready() says which may leave now, in order, and sent() how many of them did: what a
- * port did not take stays first in the queue, so nothing is sent twice and nothing changes places.
+ * Frames are the owner's pointers. ready() returns those that may leave now, in order, and sent() takes the number that
+ * did: frames that a port refused stay first in the queue, so nothing is sent twice and nothing is reordered.
  *
- * The link is a token bucket that may be overdrawn by one frame, kept as the time at which the link is free: a frame
- * of b bytes takes 8 b / rate_bps seconds of it. A pause earns at most burst_bytes; while frames wait, being asked late
- * costs nothing, up to what waits. Bytes are those of the frame as the port has it: Ethernet's header, without check
- * sequence, preamble and gap (as Linux's tbf counts them).
+ * The link is a token bucket that may be overdrawn by one frame, kept as the time at which the link is free: a frame of
+ * b bytes takes 8 b / rate_bps seconds. A pause earns at most burst_bytes; while frames wait, a late call loses none of
+ * the rate. Bytes are those of the frame at the port: with Ethernet's header, without check sequence, preamble and gap
+ * (like Linux's tbf).
  */
 #ifndef HD_SWITCH_QUEUE_H
 #define HD_SWITCH_QUEUE_H
@@ -30,24 +30,23 @@ enum hd_switch_class {
 };
 
 struct hd_switch_queue_config {
-	uint64_t rate_bps; /* 0: as fast as the port takes them */
-	uint32_t burst_bytes; /* of a link with a rate: what may leave at once after a pause */
+	uint64_t rate_bps; /* 0: unlimited */
+	uint32_t burst_bytes; /* of a link with a rate: may leave at once after a pause */
 	uint32_t limit_bytes; /* of each class */
 	uint32_t limit_frames; /* of each class; a power of two */
-	uint32_t
-		ecn_bytes; /* frames that find more than so much before them are to be marked; 0: never */
+	uint32_t ecn_bytes; /* frames that find more than this before them are marked; 0: never */
 };
 
 struct hd_switch_queue_counts {
-	uint64_t packets, bytes; /* that left */
+	uint64_t packets, bytes; /* sent */
 	uint64_t drops; /* refused: the queue was full */
 	uint64_t marked;
 };
 
 enum hd_switch_put {
-	HD_SWITCH_PUT_FULL, /* refused, and counted: the frame is still the owner's */
+	HD_SWITCH_PUT_FULL, /* refused, and counted: the frame stays the owner's */
 	HD_SWITCH_PUT_TAKEN,
-	HD_SWITCH_PUT_MARK /* taken; the owner marks it: congestion experienced */
+	HD_SWITCH_PUT_MARK /* taken; the owner must mark it: congestion experienced */
 };
 
 struct hd_switch_queue;
@@ -57,7 +56,7 @@ int hd_switch_queue_create(
 	const struct hd_switch_queue_config *config,
 	struct hd_switch_queue **queue
 );
-/* The frames in it are the owner's to free: hd_switch_queue_drain(). */
+/* The owner must free the frames in it first: hd_switch_queue_drain(). */
 void hd_switch_queue_destroy(struct hd_switch_queue *queue);
 
 enum hd_switch_put hd_switch_queue_put(
@@ -67,17 +66,17 @@ enum hd_switch_put hd_switch_queue_put(
 	uint32_t bytes
 );
 
-/* Up to `count` frames that may leave at `now`, in the order in which they do. They stay in the queue. */
+/* Up to `count` frames that may leave at `now`, in their order. They stay in the queue. */
 uint32_t
 hd_switch_queue_ready(struct hd_switch_queue *queue, hd_ns now, void **frames, uint32_t count);
-/* The first `count` of those have left, without a put since ready(). */
+/* The first `count` of those have left. No put between ready() and this. */
 void hd_switch_queue_sent(struct hd_switch_queue *queue, uint32_t count);
-/* When the next one may leave: in the past when it may now, HD_NEVER when there is none. */
+/* When the next one may leave: in the past if it may now, HD_NEVER if there is none. */
 hd_ns hd_switch_queue_deadline(const struct hd_switch_queue *queue);
-/* Takes out one after the other; NULL: none is left. */
+/* Removes one frame; NULL: none is left. */
 void *hd_switch_queue_drain(struct hd_switch_queue *queue);
 
-/* A link of another rate from now on. -EINVAL: beyond HD_SWITCH_RATE_BPS_MAX. */
+/* Changes the link's rate. -EINVAL: beyond HD_SWITCH_RATE_BPS_MAX. */
 int hd_switch_queue_set_rate(struct hd_switch_queue *queue, uint64_t rate_bps);
 
 uint64_t hd_switch_queue_waiting(const struct hd_switch_queue *queue, enum hd_switch_class class);

@@ -16,8 +16,8 @@ enum block {
 };
 
 /*
- * The spec and all that it points to. What a block holds are lines that follow one another, so each kind has one
- * array with a place for every line of the text.
+ * The spec and all that it points to. A block's contents are consecutive lines, so each kind has one array with room
+ * for every line of the text.
  */
 struct reader {
 	struct hd_spec spec; /* first: hd_spec_free() casts back */
@@ -34,7 +34,7 @@ struct reader {
 	uint32_t field_count, key_count, choice_count, line_count;
 	enum block block;
 	bool applied;
-	const char *what; /* is wrong */
+	const char *what; /* the error */
 };
 
 /* The words of one line. */
@@ -67,8 +67,8 @@ static bool read_number(const char *text, uint64_t most, uint64_t *value) {
 }
 
 /*
- * The words from `first` on, with one blank between them, in place. They were cut out of one line, so each
- * moves to the left or stays.
+ * Joins the words from `first` on with single blanks, in place. They were cut out of one line, so each moves to the
+ * left or stays.
  */
 static char *join(const struct words *w, uint32_t first, uint32_t end) {
 	char *to = w->word[first];
@@ -215,7 +215,7 @@ static int take_table_line(struct reader *r, const struct words *w) {
 	return 0;
 }
 
-/* --- what begins outside of blocks --------------------------------------------------------- */
+/* --- statements outside of blocks ---------------------------------------------------------- */
 
 static int begin_struct(struct reader *r, const struct words *w) {
 	if (w->count != 3 || !is(w, 2, "{"))
@@ -336,7 +336,7 @@ static int take(struct reader *r, const struct words *w) {
 
 /* --- lines --------------------------------------------------------------------------------- */
 
-/* Up to a comment. False: too many words. */
+/* Splits a line into words, up to a comment. False: too many words. */
 static bool split(char *line, struct words *w) {
 	char *save = NULL;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads the text that p4c makes of a program for DPDK's pipeline (.spec) into what DPDK's calls of configuration take.
- * DPDK 22.11 reads such a text itself only to make C code of it.
+ * Reads the text that p4c makes of a program for DPDK's pipeline (.spec) into the arguments of DPDK's configuration
+ * calls. DPDK 22.11 itself reads such a text only to generate C code from it.
  *
  *   struct T {            header H instanceof T         action A args instanceof T {
  *       bit<48> field     metadata instanceof T             mov h.x.y t.z
@@ -16,7 +16,7 @@
  *       ...
  *   }
  *
- * Not taken: extern objects, selectors, learners, receive-side scaling. Source: DPDK's lib/pipeline (the grammar).
+ * Not supported: extern objects, selectors, learners, receive-side scaling. Source: DPDK's lib/pipeline (the grammar).
  */
 #ifndef HD_SWITCH_SPEC_H
 #define HD_SWITCH_SPEC_H
@@ -36,7 +36,7 @@ struct hd_spec_struct {
 	const char *name;
 	const struct hd_spec_field *fields;
 	uint32_t field_count;
-	bool variable; /* the last field's size is its greatest */
+	bool variable; /* the last field's size is a maximum */
 };
 
 struct hd_spec_header {
@@ -108,7 +108,7 @@ struct hd_spec_error {
 	const char *what;
 };
 
-/* Total: any bytes. 0 with *spec set, -EINVAL (*error says where and why), -E2BIG (a limit above) or -ENOMEM. */
+/* Accepts any bytes. 0 with *spec set, -EINVAL (*error has the place and reason), -E2BIG (a limit above) or -ENOMEM. */
 int hd_spec_read(
 	const char *text,
 	size_t bytes,

@@ -11,7 +11,7 @@
 #define ARP_REQUEST 1
 #define ARP_REPLY 2
 
-/* Of ARP for IPv4 over Ethernet, from the frame's first byte on. */
+/* Offsets of ARP for IPv4 over Ethernet, from the frame's first byte on. */
 enum arp_offset {
 	AT_SOURCE = 6,
 	AT_TYPE = 12,
@@ -24,7 +24,7 @@ enum arp_offset {
 
 static const uint8_t arp_form[6] = {0, 1, 0x08, 0x00, 6, 4};
 
-/* Index 0 of the entries is none's. */
+/* Index 0 of the entries is unused. */
 struct entry {
 	uint32_t ipv4;
 	uint32_t next; /* of the same bucket; 0: the last */
@@ -35,7 +35,7 @@ struct entry {
 
 struct hd_switch_stations {
 	uint32_t capacity, mask, count;
-	uint32_t turn; /* the entry that makes room next */
+	uint32_t turn; /* the entry to replace next */
 	bool closed;
 	uint32_t *buckets;
 	struct entry *entries;
@@ -93,7 +93,7 @@ static void unlink_entry(struct hd_switch_stations *s, uint32_t index) {
 	s->count--;
 }
 
-/* Room for one more: the entries in turn, but for what is fixed. NULL: all are. */
+/* Makes room for one more: replaces entries in turn, except set ones. NULL: all are set. */
 static struct entry *add(struct hd_switch_stations *s, uint32_t ipv4) {
 	uint32_t *bucket = bucket_of(s, ipv4), tried = 0;
 
@@ -114,7 +114,7 @@ static bool same(const struct hd_switch_station *a, const struct hd_switch_stati
 	return a->port == b->port && memcmp(a->mac, b->mac, sizeof a->mac) == 0;
 }
 
-/* An address of a host: a question of RFC 5227 has none. */
+/* Whether it is a host's address: a request of RFC 5227 has none. */
 static bool is_host(uint32_t ipv4) {
 	return ipv4 >> 24 != 0 && ipv4 >> 24 != 127 && ipv4 < UINT32_C(0xe0000000);
 }
@@ -177,7 +177,7 @@ int hd_switch_stations_set(
 	return 0;
 }
 
-/* What was learned before is forgotten. */
+/* Forgets addresses learned before. */
 void hd_switch_stations_close(struct hd_switch_stations *s) {
 	s->closed = true;
 	for (uint32_t i = 1; i <= s->capacity; i++)

@@ -23,7 +23,7 @@ void hd_switch_table_fini(struct hd_switch_table *table) {
 	table->entries = NULL;
 }
 
-/* Moves back what would not be found any more across the hole: Knuth, volume 3, 6.4, algorithm R. */
+/* Moves back entries that the hole would make unreachable: Knuth, volume 3, 6.4, algorithm R. */
 void hd_switch_table_remove(struct hd_switch_table *table, struct hd_switch_entry *entry) {
 	uint64_t hole = (uint64_t)(entry - table->entries);
 
@@ -31,7 +31,7 @@ void hd_switch_table_remove(struct hd_switch_table *table, struct hd_switch_entr
 	     i = (i + 1) & table->mask) {
 		uint64_t home = hd_switch_table_place(table, table->entries[i].key);
 
-		/* Is its home at the hole or before, as seen from where it lies? */
+		/* Is its home at the hole or before, seen from its place? */
 		if (((i - home) & table->mask) >= ((i - hole) & table->mask)) {
 			table->entries[hole] = table->entries[i];
 			hole = i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A table from 64 bits to 64 bits: open addressing, at most half full. Where a key lies depends on a secret, so that
- * nobody can choose keys that lie together. Private to the switch's core.
+ * A table from 64 bits to 64 bits: open addressing, at most half full. A key's place depends on a secret, so that an
+ * attacker cannot choose colliding keys. Private to the switch's core.
  */
 #ifndef HD_SWITCH_TABLE_H
 #define HD_SWITCH_TABLE_H
@@ -23,7 +23,7 @@ struct hd_switch_table {
 int hd_switch_table_init(struct hd_switch_table *table, size_t count, const uint64_t secret[2]);
 void hd_switch_table_fini(struct hd_switch_table *table);
 
-/* The key's entry; else, the empty one where it would go. */
+/* The key's entry; or else the empty one for it. */
 static inline struct hd_switch_entry *
 hd_switch_table_at(const struct hd_switch_table *table, uint64_t place, uint64_t key) {
 	for (uint64_t i = place & table->mask;; i = (i + 1) & table->mask) {
@@ -34,7 +34,7 @@ hd_switch_table_at(const struct hd_switch_table *table, uint64_t place, uint64_t
 	}
 }
 
-/* Where to begin to look; a step of its own, so that it can be fetched before it is needed. */
+/* Where the search begins; a separate step, so that it can be prefetched. */
 static inline uint64_t hd_switch_table_place(const struct hd_switch_table *table, uint64_t key) {
 	unsigned __int128 product
 		= (unsigned __int128)(key ^ table->secret[0]) * (table->secret[1] | 1);
@@ -51,7 +51,7 @@ hd_switch_table_find(const struct hd_switch_table *table, uint64_t key) {
 	return entry->key == 0 ? NULL : entry;
 }
 
-/* The caller counts: never more than `count` of init. Adds, or replaces the value. */
+/* Adds, or replaces the value. The caller never adds more than init's `count`. */
 static inline void
 hd_switch_table_put(struct hd_switch_table *table, uint64_t key, uint64_t value) {
 	struct hd_switch_entry *entry
@@ -61,7 +61,7 @@ hd_switch_table_put(struct hd_switch_table *table, uint64_t key, uint64_t value)
 	entry->value = value;
 }
 
-/* Others may move to where it was. */
+/* Other entries may move to its place. */
 void hd_switch_table_remove(struct hd_switch_table *table, struct hd_switch_entry *entry);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop of the ports, and how other threads reach it. */
+/* The loop of the ports, and calls from other threads. */
 #include "hd_ports_private.h"
 
 #include <rte_lcore.h>
@@ -21,7 +21,7 @@ static void serve_call(struct hd_ports *p) {
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Makes the call at once where nobody runs the loop (which cannot begin meanwhile), or we do. */
+/* Makes the call directly if no thread runs the loop (which cannot begin meanwhile), or this one does. */
 static bool call_here(struct hd_ports *p, void (*call)(void *argument), void *argument) {
 	bool idle, ours;
 
@@ -65,7 +65,7 @@ static void set_running(struct hd_ports *p, bool running) {
 
 /* --- the loop ------------------------------------------------------------------------------ */
 
-/* Naps grow with the silence: a 64th of it, so that what comes after it waits little longer. */
+/* Naps grow with the silence: each is a 64th of it, so that the delay after it stays small. */
 static hd_ns nap_until(const struct hd_ports *p, hd_ns now) {
 	hd_ns nap = now > p->busy_at ? (now - p->busy_at) / 64 : 0;
 
@@ -79,10 +79,10 @@ static void clear_errors(struct hd_ports *p) {
 }
 
 static void tell_time(struct hd_ports *p, hd_ns now) {
-	if (now < hd_ns_add(p->told_at, PORTS_TIME_NS))
+	if (now < hd_ns_add(p->reported_at, PORTS_TIME_NS))
 		return;
-	p->told_at = now;
-	clear_errors(p); /* who never sleeps is not told of them */
+	p->reported_at = now;
+	clear_errors(p); /* a loop that never sleeps gets no events for them */
 	if (p->executor.ops->time)
 		p->executor.ops->time(p->executor.self, now);
 }
@@ -93,7 +93,7 @@ static void stay_awake(struct hd_ports *p, uint32_t frames) {
 		ports_unwatch(p);
 }
 
-/* What came before the sockets are watched again makes them readable all the same. */
+/* Frames that came before the sockets are watched again still make them readable. */
 static int fall_asleep(struct hd_ports *p, hd_ns now, hd_ns until, bool *readable) {
 	int code = p->watched ? 0 : ports_watch(p);
 
@@ -101,7 +101,7 @@ static int fall_asleep(struct hd_ports *p, hd_ns now, hd_ns until, bool *readabl
 	return code < 0 ? code : hd_wait_sleep(&p->wait, now, until, readable);
 }
 
-/* Sleeps when nothing came. 1: frames came, 0: none, or -errno. */
+/* Sleeps if there are no frames. 1: frames came, 0: none, or -errno. */
 static int receive(struct hd_ports *p, hd_ns until) {
 	uint32_t frames = ports_receive(p);
 	bool readable = false;
@@ -114,7 +114,7 @@ static int receive(struct hd_ports *p, hd_ns until) {
 	}
 	now = hd_wait_now();
 	until = hd_ns_min(until, ports_send_deadline(p));
-	until = hd_ns_min(until, hd_ns_add(p->told_at, PORTS_TIME_NS));
+	until = hd_ns_min(until, hd_ns_add(p->reported_at, PORTS_TIME_NS));
 	if (p->busy_poll || until <= now)
 		return 0;
 	if (p->naps)
@@ -129,7 +129,7 @@ static int receive(struct hd_ports *p, hd_ns until) {
 	return 0;
 }
 
-/* A thread that EAL did not start gets no mempool cache until it is registered. */
+/* A thread not started by EAL gets no mempool cache until it is registered. */
 static void register_thread(struct hd_ports *p) {
 	p->registered = true;
 	if (rte_lcore_id() == LCORE_ID_ANY)
@@ -306,7 +306,7 @@ void hd_ports_set_executor(struct hd_ports *p, const struct hd_switch_executor *
 	p->executor = *executor;
 }
 
-/* --- what is read -------------------------------------------------------------------------- */
+/* --- counters ------------------------------------------------------------------------------ */
 
 uint32_t hd_ports_count(const struct hd_ports *p) {
 	return p->count;

@@ -29,7 +29,7 @@ static struct rte_mbuf *copy_whole(struct hd_ports *p, const struct rte_mbuf *fr
 	return copy;
 }
 
-/* A reference to what follows the headers, behind headers of its own. */
+/* A reference to the payload, behind headers of its own. */
 static struct rte_mbuf *copy_chained(struct hd_ports *p, struct rte_mbuf *frame) {
 	struct rte_mbuf *piece[2];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening: devargs, EAL, memory for what ports and queues may hold, then each port. */
+/* Opening: devargs, EAL, memory for ports and queues, then each port. */
 #include "hd_ports_private.h"
 
 #include <rte_errno.h>
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OTHER_MEMORY (96u << 20) /* beside frames: pieces, an executor's tables and registers */
+#define OTHER_MEMORY (96u << 20) /* besides frames: pieces, an executor's tables and registers */
 #define PIECES 16383u
 #define PIECE_BYTES (RTE_PKTMBUF_HEADROOM + 128)
-#define COPIES 1024u /* beside what queues may hold */
-#define PACKET_BUFFERS 256u /* of a port that copies: few are not in a queue */
+#define COPIES 1024u /* besides the queues' capacity */
+#define PACKET_BUFFERS 256u /* of a port that copies: few are outside of queues */
 #define POOL_CACHE 256
 
 static void name_port(struct switch_port *port) {
@@ -44,7 +44,7 @@ static int read_ports(
 	return 0;
 }
 
-/* Every buffer may wait in a queue, whichever port it came from. */
+/* Every buffer may wait in a queue, from any port. */
 static uint32_t queued(const struct hd_ports *p) {
 	uint32_t frames = 0;
 
@@ -57,7 +57,7 @@ static bool shares(const struct switch_port *port) {
 	return port->eth.kind != DPDK_AF_XDP;
 }
 
-/* How many buffers, of which size, the common pool has; and a port of af_xdp its own. */
+/* The number and size of the buffers in the common pool, and in an af_xdp port's own. */
 static uint32_t plan_buffers(struct hd_ports *p, uint16_t *room) {
 	uint32_t waiting = queued(p), shared = waiting + COPIES;
 
@@ -165,7 +165,7 @@ static int start_eal(
 		return -ENOMEM;
 	for (uint32_t i = 0; i < p->count; i++) {
 		ports[i] = p->ports[i].eth;
-		/* The buffers of a port of af_xdp must lie in one piece. What stays unused costs no memory. */
+		/* The buffers of an af_xdp port must be contiguous. Unused ones cost no memory. */
 		if (!shares(&p->ports[i]))
 			eal.memory_bytes
 				+= (uint64_t)ports[i].buffers * (ports[i].buffer_bytes + 512u);

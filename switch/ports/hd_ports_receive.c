@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ports to the executor, and its verdicts to queues: the replication engine. */
+/* From ports to the executor, and by its verdicts to queues: the replication engine. */
 #include "hd_bytes.h"
 #include "hd_ports_private.h"
 
@@ -20,7 +20,7 @@ void ports_flood(struct hd_ports *p, uint32_t in, struct rte_mbuf *frame) {
 	rte_pktmbuf_free(frame);
 }
 
-/* The last copy is the frame itself: its headers are read for no other any more. */
+/* The last copy is the frame itself: no other copy needs its headers any more. */
 static void replicate(
 	struct hd_ports *p,
 	uint32_t in,
@@ -75,7 +75,7 @@ static void dispatch(struct hd_ports *p, uint32_t in, const struct hd_switch_pac
 	rte_pktmbuf_free(frame);
 }
 
-/* ARP says who is where. What is dropped here may come from a station all the same. */
+/* Learns stations from ARP, even in frames that are dropped here. */
 static inline void look(struct hd_ports *p, uint32_t in, const struct hd_switch_packet *packet) {
 	if (unlikely(
 		    packet->verdict != HD_SWITCH_COPY
@@ -87,8 +87,8 @@ static inline void look(struct hd_ports *p, uint32_t in, const struct hd_switch_
 }
 
 /*
- * A result may have moved, and may be shorter than what came (padding). What is as it was is not written: stores to
- * a frame's buffer cost more than all looks at it.
+ * A result may have moved, and may be shorter than the chunk (padding). Unchanged fields are not written: stores to a
+ * frame's buffer cost more than all reads of it.
  */
 static inline void set_frame(struct rte_mbuf *frame, const struct hd_switch_packet *packet) {
 	if (likely(packet->data == rte_pktmbuf_mtod(frame, uint8_t *)
@@ -99,7 +99,7 @@ static inline void set_frame(struct rte_mbuf *frame, const struct hd_switch_pack
 	frame->pkt_len = packet->bytes;
 }
 
-/* Most frames are ordinary ones, and leave where the one before did: they pass without a call. Returns how many. */
+/* Most frames are ordinary and leave like the previous one: they need no call. Returns their number. */
 static inline uint16_t
 put_alike(struct hd_ports *p, uint32_t in, const struct hd_switch_packet *packets, uint16_t count) {
 	const uint16_t out = packets[0].port;
@@ -143,7 +143,7 @@ static inline void dispatch_all(
 	}
 }
 
-/* Frames in pieces are longer than any port's MTU. Nothing of the data is read here: the executor fetches it. */
+/* Frames in pieces are longer than any port's MTU. No data is read here: the executor prefetches it. */
 static uint16_t
 prepare(struct hd_ports *p,
 	uint32_t in,
@@ -167,7 +167,7 @@ prepare(struct hd_ports *p,
 		bytes += frame->data_len;
 		if (unlikely(frame->ol_flags & ~(RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)))
 			frame->ol_flags &= RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
-		/* The rest is the executor's to say. */
+		/* The executor sets the other fields. */
 		packet->data = rte_pktmbuf_mtod(frame, uint8_t *);
 		packet->bytes = frame->data_len;
 		packet->port = (uint16_t)in;

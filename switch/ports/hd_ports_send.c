@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queues to ports. A port that does not take a whole burst gets the rest later, from where it stopped. */
+/* From queues to ports. If a port takes only part of a burst, the rest is sent later. */
 #include "hd_ports_private.h"
 #include "hd_switch_priority.h"
 
-/* Only where nobody else reads the same headers. */
+/* Only if no other frame shares the headers. */
 static void mark(struct rte_mbuf *frame, bool own) {
 	if (own || (RTE_MBUF_DIRECT(frame) && rte_mbuf_refcnt_read(frame) == 1))
 		(void
@@ -31,7 +31,7 @@ static void enqueue(struct hd_ports *p, uint32_t index, struct rte_mbuf *frame, 
 	p->waiting |= UINT64_C(1) << index;
 }
 
-/* What af_packet's ring still holds of a burst is looked at a moment later. */
+/* Frames left in af_packet's ring are checked a moment later. */
 static void expect_rest(struct hd_ports *p, uint32_t index) {
 	uint64_t bit = UINT64_C(1) << index;
 
@@ -41,7 +41,7 @@ static void expect_rest(struct hd_ports *p, uint32_t index) {
 	p->ports[index].kick_at = hd_ns_add(p->now, PORTS_KICK_US * HD_US);
 }
 
-/* What the port leaves waits in the queue. */
+/* Frames that the port refuses wait in the queue. */
 static void send_direct(struct hd_ports *p, uint32_t index) {
 	struct switch_port *port = &p->ports[index];
 	uint16_t count = port->direct_count;
@@ -72,7 +72,7 @@ void ports_put(struct hd_ports *p, uint32_t index, struct rte_mbuf *frame, bool 
 	ports_put_direct(p, index, 1, frame->pkt_len);
 }
 
-/* Frames that a qdisc had no room for stay in af_packet's ring, and nothing but another call moves them on. */
+/* Frames for which a qdisc had no room stay in af_packet's ring until the next send call. */
 static void kick(struct hd_ports *p, uint32_t index) {
 	p->kicked &= ~(UINT64_C(1) << index);
 	if (dpdk_kick_port(&p->ports[index].eth))
@@ -88,8 +88,8 @@ static void stall(struct hd_ports *p, struct switch_port *port, bool moved) {
 }
 
 /*
- * Bursts until the queue or its link has no more, or the port takes no more. What it took is its own from then on;
- * the rest is still the first in the queue. True: it took something.
+ * Sends bursts until the queue or its link has no more, or the port takes no more. The port owns the frames that it
+ * took; the rest stays first in the queue. True: it took some.
  */
 static bool send_port(struct hd_ports *p, struct switch_port *port) {
 	struct rte_mbuf *frames[PORTS_SEND_BURST];

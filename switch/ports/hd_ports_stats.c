@@ -8,25 +8,28 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 #define LINKS(S)                                                                                   \
-	S(rate_bps, "", "bits per second of its link out, 0: as fast as it goes", GAUGE)           \
-	S(segmented, "packets", "received longer than a buffer, and dropped", COUNTER)             \
-	S(no_port, "packets", "meant for ports that are not there", COUNTER)                       \
-	S(stalls, "bursts", "bursts that it did not take whole", COUNTER)                          \
-	S(errors, "errors", "of its descriptors: the link went down", COUNTER)                     \
-	S(marked_control, "packets", "control that found more waiting than its mark", COUNTER)     \
-	S(marked_data, "packets", "data that found more waiting than its mark", COUNTER)
+	S(rate_bps, "", "rate limit of the outgoing link, in bit/s; 0: none", GAUGE)               \
+	S(segmented, "packets", "received packets dropped: longer than a packet buffer", COUNTER)  \
+	S(no_port, "packets", "packets to ports that do not exist", COUNTER)                       \
+	S(stalls, "bursts", "bursts that the port accepted only in part", COUNTER)                 \
+	S(errors, "errors", "errors of the port's file descriptors: the link went down", COUNTER)  \
+	S(marked_control,                                                                          \
+	  "packets",                                                                               \
+	  "control packets marked: the queue was above its mark",                                  \
+	  COUNTER)                                                                                 \
+	S(marked_data, "packets", "data packets marked: the queue was above its mark", COUNTER)
 
 #define LEASES(S)                                                                                  \
-	S(absorbed, "packets", "chunks that were added, with others still to come", COUNTER)       \
+	S(absorbed, "packets", "chunks added to a sum that is not complete yet", COUNTER)          \
 	S(completed, "packets", "chunks that completed a sum", COUNTER)                            \
-	S(repeated, "packets", "chunks that came again and were answered", COUNTER)                \
-	S(answered, "packets", "answers passed to the members", COUNTER)                           \
-	S(overtaken, "sums", "given up incomplete", COUNTER)                                       \
-	S(not_finite, "sums", "with an overflow, a NaN or an Inf", COUNTER)                        \
-	S(members, "members", "that are waited for", GAUGE)                                        \
-	S(cells, "cells", "two for each slot", GAUGE)                                              \
-	S(cells_open, "cells", "of these, with a sum begun and not complete", GAUGE)               \
-	S(memory_bytes, "bytes", "of its cells", GAUGE)
+	S(repeated, "packets", "chunks received again and answered with their sum", COUNTER)       \
+	S(answered, "packets", "acknowledgements passed to the members", COUNTER)                  \
+	S(overtaken, "sums", "sums discarded incomplete", COUNTER)                                 \
+	S(not_finite, "sums", "sums with an overflow, a NaN or an Inf", COUNTER)                   \
+	S(members, "members", "members that a sum waits for", GAUGE)                               \
+	S(cells, "cells", "cells: two for each slot", GAUGE)                                       \
+	S(cells_open, "cells", "cells with a sum that is not complete", GAUGE)                     \
+	S(memory_bytes, "bytes", "memory of the cells", GAUGE)
 
 #define FIELD(name, unit, help, kind) uint64_t name;
 struct link_row {
@@ -47,7 +50,7 @@ static const struct hd_stat lease_stats[] = {LEASES(STAT)};
 
 static const struct hd_stat_group link_group = {
 	.name = "switch_port",
-	.help = "ports of the switch, beside what any port counts",
+	.help = "ports of the switch: counters in addition to those of any port",
 	.label = {"port"},
 	.stats = link_stats,
 	.count = COUNT(link_stats),
@@ -55,7 +58,7 @@ static const struct hd_stat_group link_group = {
 
 static const struct hd_stat_group lease_group = {
 	.name = "switch_lease",
-	.help = "slots of the switch that a group holds",
+	.help = "slots of the switch leased by a group",
 	.label = {"lease"},
 	.stats = lease_stats,
 	.count = COUNT(lease_stats),

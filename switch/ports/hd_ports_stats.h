@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The switch's numbers as groups: ports and queues (those of any program), links, leases. What the executor counts of
- * frames is its agent's group. */
+/* The switch's counters as groups: ports and queues (as in any program), links, leases. The executor's counters of
+ * frames are in its agent's group. */
 #ifndef HD_PORTS_STATS_H
 #define HD_PORTS_STATS_H
 
@@ -8,7 +8,7 @@
 #include "hd_stat_groups.h"
 
 extern const struct hd_stat_group
-	*const hd_ports_groups[]; /* NULL after the last: those that only a switch has */
+	*const hd_ports_groups[]; /* NULL after the last: groups that only a switch has */
 
 /* Adds the rows. On the loop's thread (hd_ports_call()). */
 void hd_ports_gather(

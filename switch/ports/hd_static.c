@@ -25,7 +25,7 @@ set_mac(const struct static_target *t, const json_t *item, const struct static_w
 	return x->ops->mac_set(x->self, mac, (uint16_t)port, w->error, w->bytes);
 }
 
-/* Frames to it leave there, and so do the copies of leases for its address. */
+/* Frames to it leave by this port, and so do copies of leases to its address. */
 static int
 set_station(const struct static_target *t, const json_t *item, const struct static_words *w) {
 	const struct hd_switch_executor *x = t->executor;

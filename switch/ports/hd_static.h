@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a switch is told by a file (docs/switch.md, "Without a controller"): stations, routes, leases, frames lost on
- * purpose.
+ * Configures a switch from a file (docs/switch.md, "Without a controller"): stations, routes, leases, simulated loss.
  */
 #ifndef HD_STATIC_H
 #define HD_STATIC_H
@@ -9,9 +8,9 @@
 #include "hd_switch_executor.h"
 #include "hd_switch_stations.h"
 
-/* Sets all of it, from the file's first line to its last: what stands before an error stays set. A file with stations
- * closes the table of these. 0, -EINVAL (the file's form), -ENOSPC (stations), the executor's error, or that of
- * reading; error in words, without the file's name. */
+/* Sets everything in the file, in its order: entries before an error stay set. A file with stations closes their table.
+ * 0, -EINVAL (the file's form), -ENOSPC (stations), the executor's error, or that of reading; error has a text without
+ * the file's name. */
 int hd_static_load(
 	const char *path,
 	const struct hd_switch_executor *executor,

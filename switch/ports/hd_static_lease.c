@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Leases of a file for a switch. */
+/* Leases from a switch's file. */
 #include "hd_static_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* 16 hexadecimal digits, at most: JSON's numbers have not 64 bits everywhere. */
+/* At most 16 hexadecimal digits, as not all JSON readers have 64-bit numbers. */
 static int read_token(const char *text, uint64_t *token) {
 	size_t digits = strspn(text, "0123456789abcdefABCDEF");
 
@@ -16,7 +16,7 @@ static int read_token(const char *text, uint64_t *token) {
 	return *token == 0 ? -EINVAL : 0;
 }
 
-/* "worker" of members only. */
+/* "worker": for members only. */
 static int read_copy(
 	const json_t *item,
 	json_int_t *worker,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values in a file for a switch, and refusals of them. */
+/* Parsing values of a switch's file, and reporting invalid ones. */
 #include "hd_static_private.h"
 
 #include <arpa/inet.h>

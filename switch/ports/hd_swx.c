@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the pipeline's instructions, which run packet by packet in turns. More only spin when the last is out. */
+/* Of the pipeline's instructions, which run packet by packet in turns. Surplus ones only spin after the last packet. */
 #define INSTRUCTIONS_PER_PACKET 64
-/* More than a packet can take in any program that ends. */
+/* More than a packet needs in any program that ends. */
 #define INSTRUCTIONS_MAX 65536
 
 static void interpret(struct swx *swx, struct hd_switch_packet *packets, size_t count) {
@@ -136,7 +136,7 @@ static int parse_spec(
 	return code;
 }
 
-/* A shared object has the text in itself. */
+/* A shared object contains the text. */
 static int
 open_program(struct swx *swx, const char *path, const char *name, char *error, size_t error_bytes) {
 	static const char elf[] = "\177ELF";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program for DPDK's pipeline (.spec) as C: DPDK writes it, and the text comes behind, so that who loads the object
- * knows its tables. p4/native compiles it.
+ * Converts a program for DPDK's pipeline (.spec) to C: DPDK generates it, and the text is appended, so that the
+ * object's user knows its tables. p4/native compiles it.
  */
 #include "hd_swx_text.h"
 

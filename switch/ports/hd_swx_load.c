@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The text as calls of configuration: what something refers to comes before it. */
+/* Turns the text into configuration calls: definitions come before their uses. */
 #include "hd_swx_private.h"
 
 #include <rte_common.h>
@@ -41,7 +41,7 @@ static int load_struct(struct swx *swx, const struct hd_spec_struct *s) {
 	return code;
 }
 
-/* An instruction has one byte for a field's place: what lies beyond would be another field, and nobody would say so. */
+/* An instruction has one byte for a field's offset: a larger one would silently address another field. */
 static bool fits(const struct hd_spec_struct *s) {
 	uint32_t bits = 0;
 
@@ -194,7 +194,7 @@ int swx_load(struct swx *swx, const char *name, char *error, size_t error_bytes)
 
 /* --- ports --------------------------------------------------------------------------------- */
 
-/* Both ways: the argument is the port. */
+/* For both directions: the argument is the port. */
 static void *port_create(void *argument) {
 	return argument;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The text as a shared object (p4/native makes it): DPDK's functions for each run of instructions instead of one call
- * for each instruction. DPDK builds such a pipeline with ports of its own kinds only, so that packets go in and out
- * by rings, as buffers that no pool has: they point at the frames where these lie.
+ * The text as a shared object (made by p4/native): DPDK's functions for each run of instructions instead of one call
+ * for each instruction. DPDK builds such a pipeline only with ports of its own kinds, so packets go in and out by
+ * rings, as buffers outside of any pool that point at the frames.
  *
  *   burst -> buffers[] -> ring NAME.in -> pipeline -> ring NAME.out -> verdicts
  *                                                  -> ring NAME.drop
@@ -21,9 +21,9 @@
 
 #define ANY_NODE (-1) /* of memory */
 #define RING_SIZE (2 * SWX_BURST)
-/* Runs of instructions, packet by packet in turns. Those that are left when the last packet is out only spin. */
+/* Runs of instructions, packet by packet in turns. Those after the last packet has left only spin. */
 #define RUNS_PER_PACKET 8
-/* More than a packet can take in any program that ends. */
+/* More than a packet needs in any program that ends. */
 #define RUNS_MAX 65536
 
 struct swx_rings {
@@ -33,7 +33,7 @@ struct swx_rings {
 
 /* --- packets ------------------------------------------------------------------------------- */
 
-/* The pipeline itself fetches the first line of a packet, when it takes it in. */
+/* The pipeline itself fetches the first line of a packet when it takes it. */
 static void fetch(const struct hd_switch_packet *packet) {
 	for (uint32_t at = 0; at < HD_SWX_ROOM_BYTES; at += RTE_CACHE_LINE_SIZE)
 		rte_prefetch0(packet->data + at);
@@ -73,7 +73,7 @@ static size_t take(struct swx *swx, struct hd_switch_packet *packets) {
 
 		swx_packet_out(&packet, &packets[buffer - rings->buffers]);
 	}
-	/* Their verdict is DROP from the beginning. */
+	/* Their verdict is initially DROP. */
 	dropped = rte_ring_sc_dequeue_burst(rings->drop, buffers, SWX_BURST, NULL);
 	return sent + dropped;
 }
@@ -165,7 +165,7 @@ void swx_free_rings(struct swx *swx) {
 	free(rings);
 }
 
-/* The text that the object was made of is in it. */
+/* The object contains the text that it was made from. */
 int swx_read_object(const char *path, struct hd_spec **spec, char *error, size_t error_bytes) {
 	void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	const char *text = object ? dlsym(object, "heddle_spec_text") : NULL;

@@ -13,14 +13,14 @@
 #include <string.h>
 
 #define SWX_BURST 64
-/* Of a table entry as text: a key, an action's name, and its arguments. */
+/* A table entry as text: a key, an action's name, and its arguments. */
 #define SWX_ENTRY_BYTES 1024
 #define SWX_ARGUMENTS_MAX 16
 
 struct swx_lease {
 	struct hd_switch_lease lease; /* its arrays follow */
 	struct hd_switch_copy
-		*copies; /* of the members, then of the receivers; NULL: there is no such lease */
+		*copies; /* of the members, then of the receivers; NULL: no such lease */
 	uint64_t *tokens; /* in the same order */
 	uint16_t *workers; /* of the members */
 	uint64_t all;
@@ -33,15 +33,15 @@ struct swx {
 	struct rte_swx_pipeline *pipeline;
 	struct rte_swx_ctl_pipeline *ctl;
 	struct hd_switch_self self;
-	/* Of the burst that is under way. */
+	/* Of the current burst. */
 	struct hd_switch_packet *packets;
 	size_t count, fed, done;
-	struct swx_rings *rings; /* NULL: the text is interpreted, through ports of ours */
-	bool stuck; /* the program did not end: nothing passes any more */
+	struct swx_rings *rings; /* NULL: the text is interpreted, through our own ports */
+	bool stuck; /* the program did not end: nothing is processed any more */
 	struct swx_lease leases[HD_SWITCH_LEASES_MAX];
 };
 
-/* --- packets: what stands before a frame (hd_port_t: port:16 bytes:16 verdict:8 copy:8 lease:16) --- */
+/* --- packets: the header before a frame (hd_port_t: port:16 bytes:16 verdict:8 copy:8 lease:16) ---- */
 #define SWX_PORT_BYTES 8
 
 static inline void swx_packet_in(const struct hd_switch_packet *from, struct rte_swx_pkt *to) {
@@ -60,27 +60,27 @@ static inline void swx_packet_in(const struct hd_switch_packet *from, struct rte
 }
 
 static inline void swx_packet_out(const struct rte_swx_pkt *from, struct hd_switch_packet *to) {
-	const uint8_t *told = from->pkt + from->offset;
+	const uint8_t *meta = from->pkt + from->offset;
 
 	to->data = from->pkt + from->offset + SWX_PORT_BYTES;
-	to->port = hd_get16(told);
-	to->verdict = told[4];
-	to->copy = told[5];
-	to->lease = hd_get16(told + 6);
+	to->port = hd_get16(meta);
+	to->verdict = meta[4];
+	to->copy = meta[5];
+	to->lease = hd_get16(meta + 6);
 	if (to->verdict == HD_SWITCH_COPY)
-		to->bytes = hd_get16(told + 2);
+		to->bytes = hd_get16(meta + 2);
 }
 
 /* --- hd_swx_load.c ------------------------------------------------------------------------- */
-/* Makes the pipeline of the text: all but its ports. 0 or -errno. */
+/* Builds the pipeline from the text, without its ports. 0 or -errno. */
 int swx_load(struct swx *swx, const char *name, char *error, size_t error_bytes);
-/* Its ports, and all that runs. */
+/* Adds its ports, and everything that runs. */
 int swx_build(struct swx *swx, char *error, size_t error_bytes);
 
 /* --- hd_swx_object.c --------------------------------------------------------------------- */
-/* The text in a shared object. 0 or -errno. */
+/* Reads the text in a shared object. 0 or -errno. */
 int swx_read_object(const char *path, struct hd_spec **spec, char *error, size_t error_bytes);
-/* Its pipeline, with ports. */
+/* Opens its pipeline, with ports. */
 int swx_open_object(
 	struct swx *swx,
 	const char *path,
@@ -88,15 +88,15 @@ int swx_open_object(
 	char *error,
 	size_t error_bytes
 );
-/* Sets `stuck` when the program did not end. */
+/* Sets `stuck` if the program did not end. */
 void swx_run_object(struct swx *swx, struct hd_switch_packet *packets, size_t count);
 void swx_free_rings(struct swx *swx);
 
 /* --- hd_swx_tables.c ----------------------------------------------------------------------- */
-/* Tells the program who the switch is. 0 or -errno. */
+/* Sets the switch's own addresses in the program. 0 or -errno. */
 int swx_set_self(struct swx *swx, char *error, size_t error_bytes);
 void swx_forget_leases(struct swx *swx);
-/* Of the executor, see struct hd_switch_executor_ops. */
+/* For the executor, see struct hd_switch_executor_ops. */
 int swx_lease_set(void *self, const struct hd_switch_lease *lease, char *error, size_t error_bytes);
 int swx_lease_waits(void *self, uint16_t id, uint64_t waits, char *error, size_t error_bytes);
 int swx_lease_end(void *self, uint16_t id, char *error, size_t error_bytes);

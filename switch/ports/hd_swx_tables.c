@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The program's tables and registers, as p4/core names them:
+ * The program's tables and registers, as named in p4/core:
  *
  *   identity   (default)  identify(service, mac, router_mac)
  *   tokens     token   -> member(lease, worker, me, index, port) | receiver(lease)
@@ -9,8 +9,8 @@
  *   routes     prefix  -> route(port, mac)
  *   registers  keys, simulator (state, threshold), counters
  *
- * p4c puts the names of controls before those of actions, and of registers: an action is found among its table's by
- * how its name ends, its arguments are those of its struct in order.
+ * p4c puts the names of controls before those of actions and registers: an action is found among its table's by the end
+ * of its name, its arguments are those of its struct in order.
  */
 #include "hd_swx_private.h"
 
@@ -31,7 +31,7 @@ refuse(int code, char *error, size_t error_bytes, const char *format, ...) {
 	return code;
 }
 
-/* --- what the text calls things ------------------------------------------------------------ */
+/* --- names in the text --------------------------------------------------------------------- */
 
 static bool ends(const char *name, const char *with) {
 	size_t bytes = strlen(name), end = strlen(with);
@@ -76,7 +76,7 @@ static const struct hd_spec_struct *find_struct(const struct swx *swx, const cha
 /* --- entries ------------------------------------------------------------------------------- */
 
 struct entry {
-	const char *table, *action; /* as p4/core has them; action NULL: the entry goes */
+	const char *table, *action; /* as in p4/core; action NULL: removes the entry */
 	const char *key; /* "0x1234", or with "/0xff00"; NULL: the default entry */
 	uint32_t count;
 	uint64_t values[SWX_ARGUMENTS_MAX];
@@ -91,7 +91,7 @@ static void free_entry(struct rte_swx_table_entry *entry) {
 	free(entry);
 }
 
-/* "match KEY action NAME ARGUMENT VALUE ...". False: the text has another form than this one. */
+/* "match KEY action NAME ARGUMENT VALUE ...". False: the text has another form. */
 static bool write_entry(
 	const struct swx *swx,
 	const struct hd_spec_table *table,
@@ -119,7 +119,7 @@ static bool write_entry(
 	return used < SWX_ENTRY_BYTES;
 }
 
-/* An entry that goes has any action: only its key is looked at. */
+/* A removal may name any action: only the key matters. */
 static bool write_key(const struct hd_spec_table *table, const struct entry *entry, char *text) {
 	return snprintf(
 		       text,
@@ -299,7 +299,7 @@ static bool has_token(const struct swx *swx, uint64_t token) {
 	return false;
 }
 
-/* Slots that another lease holds would have two jobs add to the same cells. */
+/* With slots of another lease two jobs would add to the same cells. */
 static int
 check_shared(const struct swx *swx, const struct hd_switch_lease *l, char *error, size_t bytes) {
 	for (uint32_t i = 0; i < HD_SWITCH_LEASES_MAX; i++) {
@@ -399,7 +399,7 @@ static struct entry lease_entry(const struct swx_lease *held, uint64_t waits, ch
 	};
 }
 
-/* Adds the entries of a lease, or has them go. */
+/* Adds or removes the entries of a lease. */
 static int change_lease(
 	struct swx *swx,
 	const struct swx_lease *held,
@@ -425,7 +425,7 @@ static int change_lease(
 	return code;
 }
 
-/* Its cells have no sum: a new chunk begins one in whatever they hold. */
+/* Marks its cells as unused: a new chunk begins a sum whatever they contain. */
 static int
 clear_cells(struct swx *swx, const struct hd_switch_lease *l, char *error, size_t error_bytes) {
 	int code = 0;

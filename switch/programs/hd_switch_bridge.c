@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_limits.h"
+#include "hd_stat_groups.h"
 #include "hd_switch_bridge.h"
-#include "hd_switch_bridge_say.h"
+#include "hd_switch_bridge_send.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,16 +16,16 @@
 #include <unistd.h>
 
 #define LINE_BYTES_MAX 65536
-#define HURRY_MS 300 /* what is waited for once a signal has come */
-#define ENDS_MS 1000 /* how long a child may take to end by itself */
+#define HURRY_MS 300 /* limit of waits after a signal */
+#define ENDS_MS 1000 /* time for a child to end by itself */
 #define NAP_NS 5000000
 
 struct hd_switch_bridge {
 	const char *command;
 	pid_t child;
-	uint32_t children; /* so far */
+	uint32_t children; /* started so far */
 	int to, from;
-	bool lost; /* nobody knows what the switch has */
+	bool lost; /* the state of the switch is unknown */
 	bool hurries; /* a signal has come, most likely to end the agent */
 	size_t had; /* of `line` */
 	char line[LINE_BYTES_MAX];
@@ -53,7 +55,7 @@ static int send_line(struct hd_switch_bridge *b, const char *text) {
 	return 0;
 }
 
-/* More of a line. 0, -ETIMEDOUT, -EPIPE, -EPROTO. */
+/* Reads more of a line. 0, -ETIMEDOUT, -EPIPE, -EPROTO. */
 static int read_more(struct hd_switch_bridge *b, int64_t until) {
 	struct pollfd descriptor = {.fd = b->from, .events = POLLIN};
 	int64_t left = until - now_ms();
@@ -76,7 +78,7 @@ static int read_more(struct hd_switch_bridge *b, int64_t until) {
 	return 0;
 }
 
-/* The child speaks when it is asked, and a line at a time: what follows one is not its answer. */
+/* The child only answers, a line at a time: text after a line is a protocol error. */
 static int read_line(struct hd_switch_bridge *b, int patience_ms) {
 	int64_t begun = now_ms();
 	int code = 0;
@@ -93,7 +95,7 @@ static const char *words_of(int code) {
 	case -ETIMEDOUT:
 		return "the switch's program does not answer (HD_SWITCH_BRIDGE_ANSWER_MS)";
 	case -EPROTO:
-		return "the switch's program does not say what it should";
+		return "the switch's program gave an unexpected answer";
 	default:
 		return "the switch's program has ended";
 	}
@@ -105,7 +107,7 @@ static int lose(struct hd_switch_bridge *b, int code, char *error, size_t error_
 	return code;
 }
 
-/* Reads an answer; *answer is the caller's. -EREMOTEIO: the child says why not. */
+/* Reads an answer; the caller frees *answer. -EREMOTEIO: the child reports an error. */
 static int take_answer(
 	struct hd_switch_bridge *b,
 	int patience_ms,
@@ -134,7 +136,7 @@ static int take_answer(
 	return 0;
 }
 
-/* Takes `question`. */
+/* Sends `question`, which it frees. */
 static int
 ask(struct hd_switch_bridge *b, json_t *question, json_t **answer, char *error, size_t bytes) {
 	char *text = question ? json_dumps(question, JSON_COMPACT) : NULL;
@@ -164,9 +166,9 @@ static int tell(struct hd_switch_bridge *b, json_t *question, char *error, size_
 	return code;
 }
 
-/* --- the child's life -------------------------------------------------------------------------- */
+/* --- start and end of the child ---------------------------------------------------------------- */
 
-/* Signals of a terminal are for the agent, which ends the child when its leases have ended. */
+/* A terminal's signals are for the agent, which ends the child after its leases have ended. */
 static void become(const char *command, int in, int out) {
 	(void)setpgid(0, 0);
 	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
@@ -206,7 +208,7 @@ static bool has_ended(struct hd_switch_bridge *b, int patience_ms) {
 	return true;
 }
 
-/* A child that stays when nobody speaks to it any more, or what it has started, must not keep the agent. */
+/* A child that stays after its input has closed, or its own children, must not block the agent. */
 static void end_child(struct hd_switch_bridge *b) {
 	if (has_ended(b, ENDS_MS))
 		return;
@@ -229,7 +231,7 @@ static void part(struct hd_switch_bridge *b) {
 	b->from = -1;
 }
 
-/* A child that has said that its switch forwards. */
+/* Starts a child and waits until it says that its switch forwards. */
 static int start(struct hd_switch_bridge *b, int patience_ms, char *error, size_t bytes) {
 	json_t *answer = NULL;
 	int code = fork_child(b);
@@ -245,7 +247,7 @@ static int start(struct hd_switch_bridge *b, int patience_ms, char *error, size_
 	return code;
 }
 
-/* --- the agent's ----------------------------------------------------------------------------- */
+/* --- the agent's side ------------------------------------------------------------------------ */
 
 static int take_station(json_t *answer, struct hd_switch_copy *copy) {
 	const char *mac = json_string_value(json_object_get(answer, "mac"));
@@ -323,8 +325,45 @@ on_counters(void *owner, uint64_t counters[HD_SWITCH_COUNTER_COUNT], char *error
 	return code;
 }
 
-/* A child that has ended, or is silent, is replaced; the switch is in another life for the next one. */
-static int on_watch(void *owner, uint64_t *life, char *error, size_t bytes) {
+/* A counter that the child does not know is 0. */
+static void add_port(json_t *port, struct hd_stats *stats) {
+	const char *interface = json_string_value(json_object_get(port, "interface"));
+	struct hd_port_stats row;
+	char number[24];
+	const char *labels[] = {number, interface};
+
+	if (!interface) {
+		hd_stats_leave_out(stats);
+		return;
+	}
+	(void)snprintf(
+		number,
+		sizeof number,
+		"%lld",
+		(long long)json_integer_value(json_object_get(port, "port"))
+	);
+#define TAKE(name, unit, help, kind, type)                                                         \
+	row.name = (hd_stat_##type)json_integer_value(json_object_get(port, #name));
+	HD_PORT_STATS(TAKE)
+#undef TAKE
+	hd_stats_add(stats, &hd_port_group, labels, &row);
+}
+
+void hd_switch_bridge_gather(struct hd_switch_bridge *b, struct hd_stats *stats) {
+	char words[HD_TEXT_BYTES_MAX] = "";
+	json_t *answer = NULL, *ports;
+
+	(void)ask(b, json_pack("{ss}", "do", "ports"), &answer, words, sizeof words);
+	ports = json_object_get(answer, "ports");
+	if (!json_is_array(ports))
+		hd_stats_leave_out(stats);
+	for (size_t i = 0; i < json_array_size(ports); i++)
+		add_port(json_array_get(ports, i), stats);
+	json_decref(answer);
+}
+
+/* Replaces a child that has ended or is silent; the next one is another incarnation of the switch. */
+static int on_watch(void *owner, uint64_t *incarnation, char *error, size_t bytes) {
 	struct hd_switch_bridge *b = owner;
 	json_t *answer = NULL, *number;
 	int code = 0;
@@ -339,7 +378,7 @@ static int on_watch(void *owner, uint64_t *life, char *error, size_t bytes) {
 	if (code == 0 && !json_is_integer(number))
 		code = lose(b, -EPROTO, error, bytes);
 	if (code == 0)
-		*life = (uint64_t)b->children << 32 | (uint32_t)json_integer_value(number);
+		*incarnation = (uint64_t)b->children << 32 | (uint32_t)json_integer_value(number);
 	json_decref(answer);
 	return code;
 }
@@ -353,7 +392,7 @@ const struct hd_switch_agent_ops hd_switch_bridge_ops = {
 	.watch = on_watch,
 };
 
-/* --- its life -------------------------------------------------------------------------------- */
+/* --- open, close ----------------------------------------------------------------------------- */
 
 int hd_switch_bridge_open(
 	const char *command,

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A switch whose tables another program writes: a child, told in lines of JSON what the agent wants (bmv2, by
- * testbed/lab/bmv2_bridge.py).
+ * A switch whose tables another program writes: a child process, which gets the agent's requests as lines of JSON
+ * (bmv2, by testbed/lab/bmv2_bridge.py).
  *
  *   agent --{"do": "set", "lease": {..}}--> child --> the switch's own tools
  *         <-------------- {} --------------
  *
  *   do          with                    answer
  *   --          ----                    ------
- *   neighbour   ipv4                    port, mac; none of them: not known
+ *   neighbour   ipv4                    port, mac; none of them: unknown
  *   set         lease                   -
  *   waits       id, waits               -
  *   end         id                      -
  *   counters    -                       counters, in the order of HD_SWITCH_COUNTERS
+ *   ports       -                       ports: a list of {port, interface, counters by their names in HD_PORT_STATS}
  *   watch       -                       life: another number than before when the switch has lost its leases
  *
- * Any answer may be {"error": WORDS}. Tokens and bits of members are decimal text, as JSON's numbers have 53 bits;
- * addresses are text: "10.0.0.1", "02:00:00:00:00:01". The child says {} when its switch forwards. It is started again
+ * Any answer may be {"error": TEXT}. Tokens and bits of members are decimal text, as JSON's numbers have 53 bits;
+ * addresses are text: "10.0.0.1", "02:00:00:00:00:01". The child sends {} once its switch forwards. It is started again
  * when it has ended or does not answer. An error as the answer to watch: there is no switch now.
  */
 #ifndef HD_SWITCH_BRIDGE_H
@@ -29,19 +30,22 @@
 
 struct hd_switch_bridge;
 
-/* Starts `command` by the shell; it outlives the bridge. 0, or -errno with error in words: -ETIMEDOUT, -EPIPE (it
- * ended), -EPROTO. */
+/* Starts `command` by the shell; the string must outlive the bridge. 0, or -errno with a text in error: -ETIMEDOUT,
+ * -EPIPE (it ended), -EPROTO. */
 int hd_switch_bridge_open(
 	const char *command,
 	struct hd_switch_bridge **bridge,
 	char *error,
 	size_t error_bytes
 );
-/* Closes its input, which ends it. What has not ended a second later is ended by signals. */
+/* Closes its input, which ends it. Signals end a child that is still there a second later. */
 void hd_switch_bridge_close(struct hd_switch_bridge *bridge);
 
-/* The agent's, their owner a bridge. After -ETIMEDOUT, -EPIPE or -EPROTO all fail with -EPIPE, as nobody knows what the
- * switch has, until watch() has started another child. */
+/* Adds the counters of the switch's ports. */
+void hd_switch_bridge_gather(struct hd_switch_bridge *bridge, struct hd_stats *stats);
+
+/* The agent's functions except `gather`, with a bridge as owner. After -ETIMEDOUT, -EPIPE or -EPROTO the state of the
+ * switch is unknown: all fail with -EPIPE until watch() has started another child. */
 extern const struct hd_switch_agent_ops hd_switch_bridge_ops;
 
 #endif

@@ -10,7 +10,7 @@
 #include <sysexits.h>
 #include <time.h>
 
-/* The ports run on for so long that they pass on what the agent said last. */
+/* The ports run on for this long, to pass on the agent's last messages. */
 #define LAST_WORDS_NS 50000000
 #define GROUPS_MAX 16
 
@@ -20,12 +20,12 @@ struct hd_switch_thread {
 	struct hd_driver *driver;
 	pthread_t thread;
 	bool started, draining;
-	int code; // writer: the thread, reader: who joined it
+	int code; // writer: the thread, reader: the thread that joins it
 };
 
 /* --- calls between two bursts ---------------------------------------------------------------- */
 
-/* One call of the agent's, as the ports' loop makes it. */
+/* A call of the agent, made by the ports' loop. */
 struct call {
 	const struct hd_switch_thread *thread;
 	const struct hd_switch_lease *lease;
@@ -92,7 +92,7 @@ static void call_counters(void *argument) {
 	x->ops->counters(x->self, call->counters);
 }
 
-/* The thread that moves frames is this one. */
+/* The calling thread is the one that moves frames. */
 static void add_core(const struct hd_ports *ports, struct hd_stats *stats) {
 	const char *label = "ports";
 	struct hd_core_stats core;
@@ -113,7 +113,7 @@ static void call_gather(void *argument) {
 	add_core(ports, call->stats);
 }
 
-/* --- what the agent asks --------------------------------------------------------------------- */
+/* --- the agent's requests -------------------------------------------------------------------- */
 
 static int
 on_neighbour(void *owner, uint32_t ipv4, struct hd_switch_copy *copy, char *error, size_t bytes) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle-switch: ports, an executor of the switch on the path between them, and who programs it. */
+/* heddle-switch: ports, an executor of the switch on the path between them, and its agent or file. */
 #include "hd_limits.h"
 #include "hd_static.h"
 #include "hd_switch_agent.h"
@@ -150,7 +150,7 @@ static const struct hd_option_program command_line = {
 	.usage
 	= "usage: heddle-switch --service ADDR --port DEVARGS [--port DEVARGS ...] [options]\n"
 	  "\n"
-	  "Forwards frames between its ports, and adds up in the path what jobs with a lease of its slots send.\n"
+	  "Forwards frames between its ports, and adds the chunks of jobs that have leased its slots.\n"
 	  "Prints `ready` and the number of ports when frames pass.\n"
 	  "\n",
 	.table = option_table,
@@ -230,7 +230,7 @@ static void wake(void *ports) {
 	hd_ports_wake(ports);
 }
 
-/* In a signal's handler. An agent has last words to say while frames still pass. */
+/* Runs in a signal handler. An agent sends its last messages while frames still pass. */
 static void stop(void *owner) {
 	struct program *program = owner;
 
@@ -316,7 +316,7 @@ static int with_agent(struct program *program) {
 	return hd_setup_end(&program->service, common, &keys, NULL, status);
 }
 
-/* --- building up ----------------------------------------------------------------------------- */
+/* --- start ----------------------------------------------------------------------------------- */
 
 static int make_native(struct program *program, char *error) {
 	const struct options *o = &program->options;

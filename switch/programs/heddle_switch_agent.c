@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle-switch-agent: the agent of a switch that another program carries, told by a child what its leases are. */
+/* heddle-switch-agent: the agent of a switch in another program, which gets its leases through a child. */
 #include "hd_limits.h"
 #include "hd_main.h"
 #include "hd_message.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define PROGRAM "heddle-switch-agent"
-#define SLOTS 256 /* each is cleared by a command of its own */
+#define SLOTS 256 /* each needs a command of its own to be cleared */
 
 struct options {
 	struct hd_setup_options common;
@@ -20,10 +20,11 @@ struct options {
 	uint32_t slots;
 };
 
-struct program {
+static struct program {
 	struct hd_main main;
 	struct hd_switch_bridge *bridge;
-};
+	struct hd_switch_agent_ops ops; /* the bridge's, and the numbers of this process */
+} program;
 
 /* --- options --------------------------------------------------------------------------------- */
 
@@ -62,8 +63,8 @@ static const struct hd_option_program command_line = {
 	.usage
 	= "usage: heddle-switch-agent --bridge COMMAND --listen ADDR --key-file FILE --controller ADDR[:PORT] [options]\n"
 	  "\n"
-	  "Has a switch with the P4 program (bmv2) add up what jobs with a lease of its slots send. The command programs\n"
-	  "the switch, told what by lines of JSON (docs/switch.md).\n"
+	  "Controls a switch with the P4 program (bmv2), which adds the chunks of jobs that have leased its slots. COMMAND\n"
+	  "programs the switch; it reads JSON lines (docs/switch.md).\n"
 	  "Prints `ready ADDR:PORT` when the switch forwards and it listens.\n"
 	  "\n",
 	.table = option_table,
@@ -75,10 +76,14 @@ static int open_bridge(struct hd_main *run, const void *options) {
 	const struct options *o = options;
 	char error[HD_TEXT_BYTES_MAX] = "";
 
-	if (hd_switch_bridge_open(o->bridge, &((struct program *)run)->bridge, error, sizeof error)
-	    == 0)
+	if (hd_switch_bridge_open(o->bridge, &program.bridge, error, sizeof error) == 0)
 		return 0;
 	return hd_log_fail(&run->service.log, EX_UNAVAILABLE, "--bridge: %s", error);
+}
+
+static void on_gather(void *owner, struct hd_stats *stats) {
+	hd_switch_bridge_gather(owner, stats);
+	hd_main_gather(&program.main, stats);
 }
 
 static int make_agent(struct hd_main *run, const void *options, void **core) {
@@ -95,8 +100,8 @@ static int make_agent(struct hd_main *run, const void *options, void **core) {
 		.count_min = HD_SWITCH_LANES,
 		.count_max = HD_SWITCH_LANES,
 		.dtypes = 1u << HD_DTYPE_FIXED32,
-		.ops = &hd_switch_bridge_ops,
-		.owner = ((struct program *)run)->bridge,
+		.ops = &program.ops,
+		.owner = program.bridge,
 	};
 	int code;
 
@@ -110,6 +115,8 @@ static int make_agent(struct hd_main *run, const void *options, void **core) {
 	code = hd_main_identity(run, &o->common, &config.controller, config.seed);
 	if (code)
 		return code;
+	program.ops = hd_switch_bridge_ops;
+	program.ops.gather = on_gather;
 	code = hd_switch_agent_create(&config, &agent);
 	*core = agent;
 	return code < 0 ? hd_log_fail(&run->service.log, EX_OSERR, "agent: %s", strerror(-code)) :
@@ -117,12 +124,14 @@ static int make_agent(struct hd_main *run, const void *options, void **core) {
 }
 
 static void close_agent(struct hd_main *run, void *core) {
+	(void)run;
 	hd_switch_agent_destroy(core);
-	hd_switch_bridge_close(((struct program *)run)->bridge);
+	hd_switch_bridge_close(program.bridge);
 }
 
 static void gather(void *core, struct hd_stats *stats) {
 	hd_switch_agent_gather(core, stats);
+	hd_switch_bridge_gather(program.bridge, stats);
 }
 
 static bool drain(void *core, hd_ns now, struct hd_sink *sink) {
@@ -132,22 +141,22 @@ static bool drain(void *core, hd_ns now, struct hd_sink *sink) {
 
 static const char without_controller[] = "leases expire";
 
-/* The switch itself has gone, or come again. */
+/* The switch itself has gone, or come back. */
 static void on_event(struct hd_main *run, const struct hd_event *event) {
 	if (event->aux != HD_ROLE_SWITCH) {
 		hd_setup_event(&run->service, event, without_controller);
 		return;
 	}
 	if (event->kind == HD_EVENT_NODE_DOWN)
-		hd_log_say(
+		hd_log_write(
 			&run->service.log,
 			HD_LOG_WARNING,
 			"switch",
 			event,
-			"switch: it does not answer, or has begun anew: all leases are over"
+			"switch: it does not answer, or has restarted: all leases are over"
 		);
 	else
-		hd_log_say(
+		hd_log_write(
 			&run->service.log, HD_LOG_INFO, "switch", event, "switch: programmed again"
 		);
 	hd_event_log_add(run->service.events, event);
@@ -155,6 +164,7 @@ static void on_event(struct hd_main *run, const struct hd_event *event) {
 
 static const struct hd_main_ops agent_main = {
 	.groups = hd_switch_agent_groups,
+	.inner = true,
 	.node = &hd_switch_agent_core,
 	.without = without_controller,
 	.open = open_bridge,
@@ -166,7 +176,6 @@ static const struct hd_main_ops agent_main = {
 };
 
 int main(int argc, char **argv) {
-	static struct program program;
 	static char host[HD_NAME_BYTES_MAX + 1] = "switch";
 	struct options o = {.common = {.host = host}, .slots = SLOTS};
 	int status;

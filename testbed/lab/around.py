@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program of the user's around a bmv2 switch: testbed/bmv2's command line, and what runs in the namespaces.
+"""A user's program around a bmv2 switch: testbed/bmv2's command line, and the programs in the namespaces.
 
     h1 --+                 ctl    the controller
     h2 --+-- s1 (bmv2) ----+
-    ..   |    \\            ps     a server, for who pushes and pulls as well
+    ..   |    \\            ps     a server, for programs that push and pull
     hN --+     sa1: the switch's agent
 
 On each of h1 .. hN the program runs as one rank of a job, with the environment that heddle-run would give it.
@@ -103,7 +103,7 @@ class Around:
             time.sleep(0.05)
 
     def relay(self, rank, process):
-        """Its lines, each with its rank before it."""
+        """Prints a rank's lines, each with its rank before it."""
         for line in process.stdout:
             with self.lock:
                 sys.stdout.write(f"[{rank}] {line if line.endswith(chr(10)) else line + chr(10)}")
@@ -125,7 +125,7 @@ class Around:
                 "HEDDLE_WORLD_SIZE": str(self.options["hosts"]), "HEDDLE_HOST": host, "HEDDLE_BIND": self.net.ip(host)}
 
     def run(self):
-        """The first failed rank's status, or 0."""
+        """Runs the ranks. Returns the first failed rank's status, or 0."""
         for rank in range(self.options["hosts"]):
             self.ranks.append(subprocess.Popen(
                 [*self.net.enter(f"h{rank + 1}"), *self.options["program"]], stdin=subprocess.DEVNULL, text=True,
@@ -138,7 +138,7 @@ class Around:
         return self.failed
 
     def tell(self):
-        """What the switch counted, and how many rounds went through it."""
+        """Prints the switch's counters, and the number of rounds that went through it."""
         switch = next(iter(self.rows("switch", SWITCH_AGENT)), {})
         rounds = {row["counter"]: row["value"] for row in self.rows("counters")}
         counted = ", ".join(f"{name} {switch[name]}" for name in bmv2.counter_names() if switch.get(name))

@@ -3,12 +3,14 @@
 
     Bmv2 ---- simple_switch --no-p4 .. heddle.json          frames of its interfaces
        \\                  | thrift, on loopback of the switch's own namespace
-        `--- simple_switch_CLI: commands in, words out
+        `--- simple_switch_CLI: commands in, text out
 
-simple_switch_CLI says "ok" by its exit status whatever happened: what it prints is read instead, for every command.
-All that is known of the program is in p4/v1model.p4 and switch/executor/hd_switch.h.
+simple_switch_CLI's exit status is 0 even after errors: its output is read instead, for every command. The program's
+tables and numbers are from p4/v1model.p4 and switch/executor/hd_switch.h.
 """
 import dataclasses
+import json
+import os
 import pathlib
 import re
 import shutil
@@ -25,7 +27,7 @@ FAILED = re.compile(r"^(Error|Invalid|Unknown|\*\*\* |Traceback|.*Exception)|Cou
                     re.MULTILINE)
 PROMPT = re.compile(r"(RuntimeCmd: )+")
 PORT = re.compile(r"^\s*(\d+)\s+(\S+)\s+(?:UP|DOWN)\b", re.MULTILINE)
-START_S, AGAIN_S = 30, 4  # until a simple_switch answers: the first time; again (HD_SWITCH_BRIDGE_ANSWER_MS is more)
+START_S, AGAIN_S = 30, 4  # until a simple_switch answers: the first time; later (HD_SWITCH_BRIDGE_ANSWER_MS is more)
 
 
 def missing():
@@ -35,7 +37,7 @@ def missing():
 
 
 def numbers():
-    """What C and P4 share, by name."""
+    """The constants that C and P4 share, by name."""
     return {name: int(value, 0) for name, value in
             re.findall(r"^#define (HD_SWITCH_\w+) (\w+)$", NUMBERS.read_text(), re.MULTILINE)}
 
@@ -47,26 +49,31 @@ def counter_names():
 
 
 class CommandFailed(Exception):
-    """What simple_switch_CLI said to a command that it did not do."""
+    """The output of simple_switch_CLI for a command that failed."""
 
 
 class Shell:
-    """One simple_switch_CLI, kept: a start costs as much as a thousand commands."""
+    """One simple_switch_CLI that keeps running: a start costs as much as a thousand commands."""
 
     def __init__(self, enter, thrift_port):
-        self.process = subprocess.Popen([*enter, "simple_switch_CLI", "--thrift-port", str(thrift_port)], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        # Its first line is `env python3`, and thrift is Debian's. It reads its modules in 0.3 s where Python may keep
+        # them compiled, and else compiles them in 1 s.
+        environment = {**os.environ, "PATH": f"/usr/bin:{os.environ.get('PATH', os.defpath)}"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        self.process = subprocess.Popen(
+            [*enter, shutil.which("simple_switch_CLI") or "simple_switch_CLI", "--thrift-port", str(thrift_port)],
+            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
 
     @staticmethod
     def check(commands, answers):
-        """Raises CommandFailed for the first that failed; the ones after it were tried as well."""
+        """Raises CommandFailed for the first command that failed; later ones were tried as well."""
         for command, (said, ok) in zip(commands, answers):
             if not ok:
                 raise CommandFailed(f"{command}: {said.strip()}")
 
     def say(self, commands):
-        """[(what it printed, whether it was done)] of the commands. Raises CommandFailed only when the shell ends."""
-        # `greet` marks where a command's words end; the writer is a thread, as pipes hold only so much.
+        """[(output, success)] of the commands. Raises CommandFailed only when the shell ends."""
+        # `greet` marks the end of a command's output; a thread writes, as a pipe has a limited size.
         text = "".join(f"{command}\ngreet\n" for command in commands)
         writer = threading.Thread(target=self.write, args=(text,), daemon=True)
         writer.start()
@@ -79,7 +86,7 @@ class Shell:
                     break
                 said.append(line)
             else:
-                last = ("".join(said).strip().splitlines() or [""])[-1]  # of a traceback, what went wrong
+                last = ("".join(said).strip().splitlines() or [""])[-1]  # of a traceback, the error
                 raise CommandFailed(f"{command}: simple_switch_CLI ended: {last}")
             said = "".join(said)
             answers.append((said, not FAILED.search(said)))
@@ -91,13 +98,13 @@ class Shell:
             self.process.stdin.write(text)
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # ask() meets the end of its output
+            pass  # ask() reads the end of its output
 
     def end(self):
         try:
             self.process.stdin.close()
         except BrokenPipeError:
-            pass  # it has ended before it read all
+            pass  # it ended before it read everything
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
@@ -138,22 +145,22 @@ class Lease:
 
 
 class Held:
-    """What bmv2 has of a lease: the handle of its entry, and commands that undo all that was done for it."""
+    """The state of a lease in bmv2: the handle of its entry, and commands that undo all that was done for it."""
 
     def __init__(self, lease):
         self.lease = lease
         self.entry = None
-        self.undo = []  # in the order to run them
+        self.undo = []  # in the order in which they run
 
 
 class Bmv2:
-    """One simple_switch. `ports` are {number: interface}, all in the namespace that `enter` enters. One that answers on
-    its thrift port already is taken over: all that its tables, groups, registers and counters had is forgotten. Else
-    one is started, but for `running`, and started again when it has ended.
+    """One simple_switch. `ports` are {number: interface}, all in the namespace that `enter` enters. A simple_switch
+    that answers on its thrift port already is used: the contents of its tables, groups, registers and counters are
+    erased. Otherwise one is started (not with `running`), and restarted when it has ended.
 
-        watch() --+-- it answers: the number of its life, as before
-                  +-- another one does: told who it is, ports and stations; no leases; the next number
-                  +-- none does: CommandFailed, as with all else until watch() has found one
+        watch() --+-- it answers: the number of its process, as before
+                  +-- a new process answers: gets its identity, ports and stations; no leases; the next number
+                  +-- none answers: CommandFailed, as for all other calls until watch() has found one
     """
 
     def __init__(self, ports, enter=(), thrift_port=9090, log=None, device=0, running=False):
@@ -167,9 +174,9 @@ class Bmv2:
         self.process = self.shell = None
         self.life = 0
         self.leases = {}
-        self.macs = {}  # of what bmv2 has, the handles
+        self.macs = {}  # handles of bmv2's entries
         self.routes = {}
-        self.identity = self.loss = None  # what it is told again
+        self.identity = self.loss = None  # restored after a restart
         self.stations = {}
         self.paths = {}
         try:
@@ -178,10 +185,10 @@ class Bmv2:
             self.end()
             raise
 
-    # -- its life -------------------------------------------------------------------------------
+    # -- its process ----------------------------------------------------------------------------
 
     def watch(self):
-        """The number of its present life. Raises CommandFailed while there is none."""
+        """The number of its present process. Raises CommandFailed while there is none."""
         try:
             if self.process is None or self.process.poll() is None:
                 self.ask(["switch_info"])
@@ -209,14 +216,14 @@ class Bmv2:
         self.life += 1
 
     def part(self):
-        """From one that is no more, or is not known to have what it was told."""
+        """The shell of a process that is gone, or whose state is unknown."""
         if self.shell is not None:
             self.shell.end()
         self.shell = None
         self.leases, self.macs, self.routes = {}, {}, {}
 
     def begin(self):
-        """Tells one that has nothing all but leases."""
+        """Sets up an empty process: everything except leases."""
         has = {int(number): name for number, name in PORT.findall(self.ask(["show_ports"])[0])}
         if has != self.ports:
             raise CommandFailed(f"simple_switch on port {self.thrift_port} has the ports {has}, not {self.ports}")
@@ -231,13 +238,13 @@ class Bmv2:
             self.set_route(prefix, bits, port, mac)
 
     def is_there(self):
-        """Whether somebody listens on the thrift port, where simple_switch's loopback is."""
+        """Whether a process listens on the thrift port, where simple_switch's loopback is."""
         probe = f": </dev/tcp/127.0.0.1/{self.thrift_port}"
         return subprocess.run([*self.enter, "bash", "-c", probe], stdin=subprocess.DEVNULL, check=False,
                               stderr=subprocess.DEVNULL).returncode == 0
 
     def start(self):
-        """In a session of its own: who ends those that started it, by a group's signal, does not end it."""
+        """In a session of its own: a signal to the group of the program that started it does not end it."""
         flags = [word for number, name in self.ports.items() for word in ("-i", f"{number}@{name}")]
         return subprocess.Popen(
             [*self.enter, "simple_switch", "--device-id", str(self.device), "--thrift-port", str(self.thrift_port),
@@ -261,15 +268,15 @@ class Bmv2:
         return self.shell.say(commands)
 
     def ask(self, commands):
-        """What each of the commands printed, as Shell.ask()."""
+        """The output of each command, as Shell.ask()."""
         commands = list(commands)
         answers = self.say(commands)
         Shell.check(commands, answers)
         return [said for said, _ in answers]
 
     def set_flood(self):
-        everybody = " ".join(map(str, sorted(self.ports)))
-        node, = self.nodes([f"mc_node_create 0 {everybody}"])
+        ports = " ".join(map(str, sorted(self.ports)))
+        node, = self.nodes([f"mc_node_create 0 {ports}"])
         self.ask([f"mc_mgrp_create {FLOOD_GROUP}", f"mc_node_associate {FLOOD_GROUP} {node}"])
 
     def nodes(self, commands):
@@ -282,7 +289,7 @@ class Bmv2:
             raise CommandFailed(f"no handle in: {said.strip()}")
         return int(found[1])
 
-    # -- who it is, and ordinary frames ---------------------------------------------------------
+    # -- its identity, and ordinary frames ------------------------------------------------------
 
     def identify(self, ipv4, mac, router_mac="00:00:00:00:00:00"):
         self.ask([f"table_set_default identity identify {ipv4} {mac} {router_mac}"])
@@ -313,31 +320,31 @@ class Bmv2:
         del self.paths[(prefix, bits)]
 
     def simulate(self, seed, threshold):
-        """Loses of 2^24 frames about `threshold`; 0: none."""
+        """Drops about `threshold` of 2^24 frames; 0: none."""
         self.ask([f"register_write simulator 0 {seed}", f"register_write simulator 1 {threshold}"])
         self.loss = (seed, threshold)
 
     # -- leases ---------------------------------------------------------------------------------
 
     def lease_words(self, lease, waits):
-        everybody = (1 << len(lease.members)) - 1
+        members = (1 << len(lease.members)) - 1
         return (f"{lease.job} {lease.epoch} {lease.attempt} {lease.shard} {lease.first_slot} {lease.slot_count} "
-                f"{waits} {everybody} {len(lease.members)} {len(lease.receivers)}")
+                f"{waits} {members} {len(lease.members)} {len(lease.receivers)}")
 
     def set_lease(self, lease):
-        """Cells first, the lease next, where copies go, and last the tokens, with which chunks are let in. All or
-        nothing: when a part of it fails the rest is undone."""
+        """Cells first, then the lease, then the addresses of copies, and last the tokens, with which chunks are
+        accepted. All or nothing: when a part of it fails the rest is undone."""
         if lease.id in self.leases:
             raise ValueError(f"lease {lease.id}: in use")
         cells = [base + lease.first_slot + slot for base in (0, self.numbers["HD_SWITCH_SLOTS"])
                  for slot in range(lease.slot_count)]
-        # A command a cell takes long; where nobody else has cells, one is enough.
+        # A command for each cell takes long; when no other lease has cells, one is enough.
         self.ask([f"register_write keys {cell} 0" for cell in cells] if self.leases else ["register_reset keys"])
         held = Held(lease)
         try:
             self.fill_lease(held)
         except CommandFailed:
-            self.say(held.undo)  # the first failure is the one to tell of
+            self.say(held.undo)  # the first failure is the one to report
             raise
         self.leases[lease.id] = held
 
@@ -367,8 +374,8 @@ class Bmv2:
             self.make(held, f"mc_node_dissociate {group} {node}", [f"mc_node_associate {group} {node}"])
 
     def make(self, held, undo, commands):
-        """Handles of what the commands made; how to undo it is noted even when one of them fails. Handles are None
-        where `undo` needs none."""
+        """Handles of the entries that the commands made; their undo is stored even when one of them fails. Handles are
+        None when `undo` needs none."""
         answers = self.say(commands)
         handles = [self.handle(said) if "{}" in undo and ok else None for said, ok in answers]
         held.undo[:0] = [undo.format(handle) for handle, (_, ok) in zip(handles, answers) if ok]
@@ -376,25 +383,48 @@ class Bmv2:
         return handles
 
     def set_waits(self, lease_id, waits):
-        """Members are taken out: one entry is replaced, so that no frame sees half of it."""
+        """Removes members: replaces one entry, so that no frame sees half of it."""
         held = self.leases[lease_id]
         self.ask([f"table_modify leases hold {held.entry} {self.lease_words(held.lease, waits)}"])
 
     def end_lease(self, lease_id):
         self.ask(self.leases.pop(lease_id).undo)
 
-    # -- what it counted ------------------------------------------------------------------------
+    # -- counters ------------------------------------------------------------------------------
 
     def counters(self):
-        """{name: count}, HD_SWITCH_COUNTERS. Copies are counted where they leave, by a counter of their own."""
+        """{name: count}, HD_SWITCH_COUNTERS. Copies are counted at egress, by a separate counter."""
         names = counter_names()
         said = self.ask([*(f"counter_read counters {i}" for i in range(len(names))),
                                "counter_read copies_sent 0"])
         values = [int(re.search(r"(\d+) packets", words)[1]) for words in said]
         return {**dict(zip(names, values)), "copies": values[-1]}
 
+    def port_counts(self):
+        """A row (HD_PORT_STATS) for each port whose interface is there. bmv2 counts none of it, so these are the
+        interface's numbers since it was made, in whole frames; tx_errors has what the queue before its link dropped."""
+        lost = {queue["dev"]: queue["drops"] for queue in json.loads(self.inside("tc", "-s", "-j", "qdisc", "show"))
+                if queue.get("root")}
+        lines = [line.partition(":") for line in self.inside("cat", "/proc/net/dev").splitlines()[2:]]
+        counted = {name.strip(): list(map(int, numbers.split())) for name, _, numbers in lines}
+        rows = []
+        for number, name in sorted((number, name) for number, name in self.ports.items() if name in counted):
+            rx, tx = counted[name][:8], counted[name][8:]  # bytes, packets, errors, dropped, overruns, framing, ..
+            rows.append({"port": number, "interface": name, "rx_bytes": rx[0], "rx_packets": rx[1],
+                         "rx_missed": rx[3] + rx[4], "rx_errors": rx[2] + rx[5], "tx_bytes": tx[0],
+                         "tx_packets": tx[1], "tx_errors": tx[2] + tx[3] + lost.get(name, 0)})
+        return rows
+
+    def inside(self, *words):
+        """Runs a command in the interfaces' namespace, and returns its output."""
+        done = subprocess.run([*self.enter, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False)
+        if done.returncode != 0:
+            raise CommandFailed(f"{' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
     def leave(self):
-        """It goes on, with what it was told."""
+        """Closes the shell; simple_switch goes on, with its state."""
         self.part()
 
     def end(self):

@@ -3,7 +3,7 @@
 """usage: bmv2_bridge.py FILE
 Runs bmv2 for heddle-switch-agent, and does what the lines of JSON on its input want (what they are:
 switch/programs/hd_switch_bridge.h). Takes the simple_switch over that answers on the thrift port, as if it had just
-been started; where none does it starts one, and again when that has ended, unless somebody else is to do so
+been started; where none does it starts one, and again when that has ended, unless another program does so
 ("running": true). When the input ends this ends, and says on standard error which process goes on: the switch, without
 leases.
 
@@ -35,7 +35,7 @@ def lease_of(words):
 
 class Bridge:
     def __init__(self, setting):
-        self.missed = False  # it did not answer when it was watched last
+        self.missed = False  # it did not answer at the last watch
         self.stations = {station["ipv4"]: station for station in setting["stations"]}
         ports = {int(number): name for number, name in setting["ports"].items()}
         identity = setting["service"], setting["mac"]
@@ -61,6 +61,8 @@ class Bridge:
         elif what == "counters":
             counters = self.switch.counters()
             return {"counters": [counters[name] for name in bmv2.counter_names()]}
+        elif what == "ports":
+            return {"ports": self.switch.port_counts()}
         else:
             raise ValueError(f"do: '{what}'")
         return {}
@@ -76,7 +78,7 @@ class Bridge:
             raise
         self.missed = False
         if life != before or missed:
-            tell("simple_switch has begun anew, and knows who it is, its ports and stations again")
+            tell("simple_switch has restarted; its address, ports and stations are set again")
         return life
 
     def end(self):
@@ -93,16 +95,16 @@ class Bridge:
             tell(f"simple_switch goes on, thrift port {self.switch.thrift_port}")
 
     def answer(self, line):
-        """A lease that could not be set is not there; of one that could not be ended some may be left, but not its
-        tokens, which go first."""
+        """A lease that could not be set has no state; one that could not be ended may have some left, but not its
+        tokens, which are removed first."""
         try:
             return self.do(json.loads(line))
-        except (bmv2.CommandFailed, KeyError, TypeError, ValueError) as why:
+        except (bmv2.CommandFailed, KeyError, OSError, TypeError, ValueError) as why:
             return {"error": f"{type(why).__name__}: {why}"[:400]}
 
 
 def tell(words):
-    """To whoever reads the agent's log."""
+    """For the reader of the agent's log."""
     first = (str(words).strip().splitlines() or [""])[0]
     print(f"bmv2_bridge: {first}", file=sys.stderr, flush=True)
 
@@ -116,7 +118,7 @@ def serve(bridge):
         say({})
         for line in sys.stdin:
             say(bridge.answer(line))
-    except BrokenPipeError:  # the agent has ended; what is not said to it must not be tried again at exit
+    except BrokenPipeError:  # the agent has ended; unsent output must not be tried again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     finally:
         bridge.end()

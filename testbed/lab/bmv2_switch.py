@@ -6,7 +6,7 @@ from . import bmv2
 
 
 class Bmv2Switch(Switch):
-    """Forwards between the hosts whose interfaces it is linked to; leases are programmed through `bmv2`."""
+    """Forwards between the hosts whose interfaces are linked to it; leases are programmed through `bmv2`."""
 
     def __init__(self, name, service="0.0.0.0", mac="02:00:00:00:00:fe", log=None, **parameters):
         parameters["inNamespace"] = True
@@ -36,7 +36,8 @@ class Bmv2Switch(Switch):
         for interface in self.intfs.values():
             if interface.link is None:
                 continue
-            # What a host's kernel leaves to its card, nobody does on a veth: bmv2 would see superframes, without sums.
+            # A host's kernel leaves checksums and segmentation to its card, but a veth does neither: bmv2 would get
+            # superframes without checksums.
             for end in (interface.link.intf1, interface.link.intf2):
                 end.node.cmd(f"ip link set {end} up")
                 end.node.cmd(f"ethtool -K {end} tx off tso off gso off gro off tx-udp-segmentation off")

@@ -9,13 +9,13 @@ EX_USAGE, EX_UNAVAILABLE, EX_SOFTWARE = 64, 69, 70
 
 
 def version():
-    """The project's, as meson.build has it: that of every program."""
+    """The project's version, as in meson.build: that of every program."""
     text = (pathlib.Path(__file__).parents[2] / "meson.build").read_text(encoding="utf-8")
     return re.search(r"^project\([^)]*?version: '([^']+)'", text, re.MULTILINE | re.DOTALL)[1]
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors are told as `NAME: what`, NAME being what the program calls itself."""
+    """Errors are printed as `NAME: what`, where NAME is the program's name for itself."""
 
     def __init__(self, name, **more):
         super().__init__(**more)

@@ -6,13 +6,13 @@ import shutil
 import subprocess
 import sys
 
-from . import modes, network, rates, report, run
+from . import bmv2, modes, network, rates, report, run
 
 QUICK = {"workers": 4, "duration_s": 12.0, "tenants": [], "workers_events": [], "nodes_events": []}
 
 
 def prepare(base):
-    """The fresh namespaces' own /sys, files and loopback; bridges must not pass frames to iptables."""
+    """The new namespaces' own /sys, files and loopback; bridges must not pass frames to iptables."""
     subprocess.run(["mount", "-t", "sysfs", "sysfs", "/sys"], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "heddle", str(base)], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -23,7 +23,7 @@ def prepare(base):
 
 
 def jobs(options, setting):
-    """[(mode, seed, learning rate)], modes side by side within a seed: what drifts, drifts for all."""
+    """[(mode, seed, learning rate)], modes side by side within a seed: a drift of the machine affects all."""
     first = options["first_seed"] if options["first_seed"] is not None else setting["seed"]
     for seed in range(first, first + options["seeds"]):
         for mode in options["modes"]:
@@ -55,7 +55,7 @@ def one(net, programs, setting, options, job, directory):
 
 
 def trace_path(path, job, alone):
-    """FILE, or for one of several runs FILE with mode and seed before its ending."""
+    """FILE, or for one of several runs FILE with mode and seed before its suffix."""
     path = pathlib.Path(path)
     return path if alone else path.with_name(f"{path.stem}-{job[0]}-seed{job[1]}{path.suffix}")
 
@@ -112,7 +112,7 @@ def main():
     prepare(base)
     try:
         records, pictures = run_all(options, setting, base)
-    except (run.RunError, FileNotFoundError, subprocess.CalledProcessError) as error:
+    except (run.RunError, bmv2.CommandFailed, FileNotFoundError, subprocess.CalledProcessError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 70
     if options["grid"]:
@@ -122,7 +122,7 @@ def main():
             print(f"   {line}")
         print(f"best learning rates of {list(rates.GRID)}: {chosen}, stored")
     report.table(records)
-    from . import plots  # takes a second to load: not before it is needed
+    from . import plots  # takes a second to load: only when it is needed
     for path in plots.draw(setting, pictures, records, pathlib.Path(options["out"])):
         print(f"   picture: {path}")
     if options["grid"]:

@@ -46,7 +46,7 @@ def parse(arguments):
 
 
 def choose_modes(asked, setting):
-    """Those asked for, or all that the scenario can show. Raises ScenarioError."""
+    """The requested modes, or all that the scenario can show. Raises ScenarioError."""
     adders = setting["aggregators"] or setting["switches"] == "bmv2"
     if "aggregated" in asked and not adders:
         raise scenario.ScenarioError(f"modes: aggregated: scenario {setting['name']} has no aggregators")

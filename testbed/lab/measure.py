@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a run's numbers are made of: event logs, evaluations, the processor, the estimates."""
+"""The inputs of a run's results: event logs, evaluations, the processor, the estimates."""
 import collections
 import json
 import os
 import statistics
 
 EVALUATIONS_MEAN = 3  # accuracy counts as reached when the mean of this many evaluations has it
-SUM = 0xffff  # whose transfers sums and relayed models are
+SUM = 0xffff  # the worker of sums and relayed models
 SWITCH = "switch"  # sends sums, and has no log
 
 
@@ -29,7 +29,7 @@ class Cpu:
 
 
 def processor_s(pid):
-    """What a process has taken of the processors, its ended children included; 0: it is gone."""
+    """Processor seconds of a process, its ended children included; 0: it is gone."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -39,7 +39,7 @@ def processor_s(pid):
 
 
 def read_jsonl(path, wanted=None):
-    """Lines of an event log; a last line cut by a kill is left out."""
+    """Lines of an event log; skips a last line that was cut by a kill."""
     try:
         with open(path) as file:
             for line in file:
@@ -73,14 +73,14 @@ class Log:
         return (e for e in self.events if e["event"] == kind)
 
     def commits(self):
-        """What was committed and stayed: a replica that takes over has what it knew of its server's commits (and knows
-        some that the other's log lost when it was killed); those beyond it are made again."""
+        """The committed events that were not lost: a promoted replica has what it received of its server's commits (and
+        some that are missing in the server's log when it was killed); later ones are repeated."""
         if self.kept is None:
             self.kept = history(self.events)
         return self.kept
 
     def transfers(self):
-        """[Transfer] as the receivers saw them. A sum and a relayed model have worker SUM."""
+        """[Transfer] as the receivers logged them. A sum and a relayed model have worker SUM."""
         senders = {e["token"]: e["node"] for e in self.of("send-start") if "token" in e}
         open_at = {}
         done = []
@@ -88,7 +88,7 @@ class Log:
             if event["event"] not in ("recv-start", "recv-end"):
                 continue
             worker, node = event.get("worker", 0), event["node"]
-            # A sum's round is its aggregator's affair.
+            # Only its aggregator knows a sum's round.
             key = (node, worker, event.get("direction", "push"), event.get("token", event.get("round", 0)))
             if event["event"] == "recv-start":
                 open_at[key] = event["t"]
@@ -103,14 +103,14 @@ Transfer = collections.namedtuple("Transfer", "worker direction source sink star
 
 
 def sender_of(worker, push):
-    """Who sends what nobody says to have begun."""
+    """The sender of a transfer without a send-start event."""
     if not push:
         return "ps"
     return SWITCH if worker == SUM else f"w{worker}"
 
 
 def host_of(node):
-    """Where a node of the event logs is: workers' are named after their ranks."""
+    """The host of a node in the event logs: workers' hosts are named after their ranks."""
     return f"h{int(node[1:]) + 1}" if node[0] == "w" and node[1:].isdigit() else node
 
 
@@ -119,7 +119,7 @@ def count_of(event, field="version"):
 
 
 def history(events):
-    """The committed events of a run's log that stayed, in order."""
+    """The committed events of a run's log that were not lost, in order."""
     kept, copied = [], {}
     for event in events:
         if event["event"] == "committed":
@@ -136,10 +136,10 @@ def history(events):
 
 
 def failovers(log, happened):
-    """Each kill of the present server: who took its place, when, how far the other was at most, and how many of its
-    commits were not taken over."""
+    """Each kill of the present server: its successor, the time, the bound of the successor's distance, and the number
+    of lost commits."""
     found, server = [], "ps"
-    promotions = [e for e in log.of("promoted") if e["node"] != "controller"]  # who says what it has
+    promotions = [e for e in log.of("promoted") if e["node"] != "controller"]  # the node that reports its version
     for t, what, name in happened:
         if what != "killed" or name != server:
             continue
@@ -156,7 +156,7 @@ def failovers(log, happened):
 
 
 def groups(log):
-    """How many of the applied updates came in sums, and in how many."""
+    """The number of applied updates that came in sums, and of sums."""
     grouped = sums = parts = 0
     for event in log.commits():
         parts += 1
@@ -184,8 +184,8 @@ def push_of(event):
 
 
 def outcomes(log, killed=()):
-    """Every push ends in one outcome; what a killed worker or the end of the run cut off has failed. Of the
-    workers `killed` the last lines are lost, but what the server committed of theirs was pushed."""
+    """Every push has one outcome; pushes cut off by a kill or by the end of the run have failed. The last lines of the
+    workers `killed` are lost, but updates that the server committed were pushed."""
     known = [push_of(e) for e in log.of("pushed")]
     lost = {push_of(e) for e in log.commits() if e.get("worker", 0) in killed} - set(known)
     pushed = len(known) + len(lost)
@@ -207,7 +207,7 @@ def outcomes(log, killed=()):
 
 
 def reached(evaluations, target):
-    """The first evaluation at which the mean of the last three has the target, or None."""
+    """The first evaluation at which the mean of the last three reaches the target, or None."""
     for index in range(EVALUATIONS_MEAN - 1, len(evaluations)):
         window = evaluations[index - EVALUATIONS_MEAN + 1:index + 1]
         if statistics.fmean(e["accuracy"] for e in window) >= target:

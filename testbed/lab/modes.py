@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The four modes: which programs run on which host, with which arguments.
+"""The four modes: the programs on each host, with their arguments.
 
-    unscheduled   heddle-controller --unscheduled: every worker sends at will, same congestion control
+    unscheduled   heddle-controller --unscheduled: every worker sends at any time, same congestion control
     tcp-ps        the plain TCP parameter server
     scheduled     the controller orders every transfer
-    aggregated    and heddle-aggregator, on the scenario's hosts for it, adds updates up and relays models; or the
-                  switches do (bmv2), each told by an agent
+    aggregated    and heddle-aggregator, on the scenario's hosts for it, adds updates and relays models; or the
+                  switches do (bmv2), each with an agent
 """
 import json
 import os
@@ -21,13 +21,13 @@ HEDDLE = ("unscheduled", *SCHEDULED)
 BRIDGE = pathlib.Path(__file__).resolve().parent / "bmv2_bridge.py"
 AGGREGATOR_MEMORY = "256M"
 KEEP_MB = "64"  # of a worker's applied updates, for the replica
-CHECKPOINT_COMMITS = "4"  # what is durable while there is no replica; less than workers have under way
+CHECKPOINT_COMMITS = "4"  # between checkpoints: fewer than workers have in flight
 OBSERVE_MS = 250  # between two evaluations
 STALENESS = {"constant": "constant", "inverse-sqrt": "inv-sqrt", "adadelay": "adadelay"}
 
 
 class Programs:
-    """Where the built programs are."""
+    """Finds the built programs."""
 
     def __init__(self, build):
         self.build = pathlib.Path(build).resolve()
@@ -35,7 +35,7 @@ class Programs:
                       if p.is_file() and os.access(p, os.X_OK) and p.suffix == "" and self.is_ours(p)}
 
     def is_ours(self, path):
-        """Not of another build within this one."""
+        """Not those of another build within this one."""
         return not any((folder / "build.ninja").exists() for folder in path.parents
                        if folder.is_relative_to(self.build) and folder != self.build)
 
@@ -46,7 +46,7 @@ class Programs:
 
 
 def drivers(programs):
-    """Which drivers this build has, the demo's choice first. Without a port it refuses, and says why."""
+    """The drivers of this build, the demo's choice first. Without a port the program refuses with a reason."""
     done = subprocess.run([programs["heddle-controller"], "--driver", "dpdk", "--key-file", "/dev/stdin"],
                           input=f"1 {secrets.token_hex(32)}\n", capture_output=True, text=True)
     return ["dpdk", "udp"] if "port: missing" in done.stderr else ["udp"]
@@ -57,11 +57,11 @@ def model_of(job):
 
 
 class Plan:
-    """What one run starts: `infrastructure` first, then a worker a rank."""
+    """The programs of one run: `infrastructure` first, then one worker for each rank."""
 
     gate = False  # whether workers wait for each other before their first step
-    watcher = "observer"  # whose output has the evaluations
-    gradients = 1  # that make an update
+    watcher = "observer"  # its output has the evaluations
+    gradients = 1  # for each update
 
     def __init__(self, programs, net, scenario, mode, seed, learning_rate, directory):
         self.programs = programs
@@ -76,7 +76,7 @@ class Plan:
         self.keys.chmod(0o600)
         self.topology = self.directory / "topology.json"
         self.topology.write_text(json.dumps(net.topology()))
-        self.lives = {}  # of nodes, each with a log of its own
+        self.lives = {}  # processes of each node so far, each with a log of its own
 
     def events(self, node):
         return self.directory / f"events-{node}.jsonl"
@@ -86,7 +86,7 @@ class Plan:
         return self.events(node if life == 1 else f"{node}-{life}")
 
     def driver(self, name):
-        """The words that put a node on its driver."""
+        """The arguments that select a node's driver."""
         if self.network.driver != "dpdk":
             return ["--listen", self.network.ip(name)]
         return ["--driver", "dpdk", "--port", "net_af_packet0,iface=fab1",
@@ -104,13 +104,13 @@ class Plan:
         return [self.node(name) for name in ("ctl", *self.network.servers, *self.aggregators(), *self.agents())]
 
     def node(self, name):
-        """(name, host, command) of a node's next life."""
+        """(name, host, command) of a node's next process."""
         if name == "ctl":
             command = [self.programs["heddle-controller"], *self.driver(name), "--topology", str(self.topology)]
             command += ["--unscheduled"] if self.mode == "unscheduled" else []
             every = self.scenario["replicate_every"]
             command += ["--replicate-every", str(every)] if every else []
-            # Its next life must know that it is one.
+            # The next process must know that it is one.
             command += ["--state-dir", str(self.directory)] if self.scenario["nodes_events"] else []
         elif name in self.agents():
             return name, name, self.agent(name)
@@ -126,8 +126,13 @@ class Plan:
         return name, name, [*command, "--key-file", str(self.keys), "--events", str(self.events_of_life(name))]
 
     def agents(self):
-        """The hosts of agents of switches that add; as aggregators, of the one mode."""
+        """The hosts of agents of adding switches; like aggregators, only in mode aggregated."""
         return list(self.network.agents.values()) if self.mode == "aggregated" else []
+
+    def watch_switches(self):
+        """Starts a bmv2 that has ended, where no agent does."""
+        if not self.agents():
+            self.network.watch_switches()
 
     def agent(self, name):
         """The command of a switch's agent: on a kernel socket, whatever the driver."""
@@ -140,17 +145,17 @@ class Plan:
                 "--events", str(self.events_of_life(name))]
 
     def disk(self, name):
-        """Where a server keeps its checkpoints from life to life."""
+        """The directory of a server's checkpoints, kept over restarts."""
         path = self.directory / f"{name}-disk"
         path.mkdir(exist_ok=True)
         return path
 
     def aggregators(self):
-        """In no other mode is there one, so nothing is added up there."""
+        """Other modes have no aggregators."""
         return self.network.aggregators if self.mode == "aggregated" else []
 
     def monitors(self):
-        """[(name, host, command)] of the link monitors, where the scenario wants them and the build has them."""
+        """[(name, host, command)] of the link monitors, if the scenario wants them and the build has them."""
         if self.mode not in SCHEDULED or not self.scenario["monitors"]:
             return []
         hosts = ["ps", *(f"h{rank + 1}" for rank in range(self.scenario["workers"]))]
@@ -187,14 +192,14 @@ class Plan:
             "--staleness", f"{STALENESS[job['staleness']['rule']]}:{job['staleness']['c']}"], environment
 
     def worker(self, rank, schedule, life):
-        """(host, command, environment) of a worker's nth life."""
+        """(host, command, environment) of a worker's nth process."""
         words = ["--compute-ms", str(self.scenario["job"]["compute_ms"]), "--compute-schedule", str(schedule)]
         if self.mode != "tcp-ps":
             words += ["--synchronous", "--quiet"]  # as the TCP worker: pull, compute, push, wait
         return self.member(f"w{rank}", f"h{rank + 1}", rank, words, self.events(f"w{rank}-{life}"))
 
     def observer(self, host="ps"):
-        """The same of the observer: it sits on the server's host, so that its pulls cross no link."""
+        """The same for the observer: it is on the server's host, so that its pulls cross no link."""
         words = ["--observe-ms" if self.mode == "tcp-ps" else "--every-ms", str(OBSERVE_MS)]
         if self.mode != "tcp-ps":
             words.append("--evaluate")
@@ -204,7 +209,7 @@ class Plan:
         return host, command, environment
 
     def heddlectl(self, table, of=None):
-        """The command that shows a table of the controller, or of a switch's agent on that host."""
+        """The command that shows a table of the controller, or of a switch's agent on host `of`."""
         return [*self.network.enter("ctl"), self.programs["heddlectl"], "--controller",
                 self.network.ip(of) if of else self.network.node_ip("ctl"), "--key-file", str(self.keys), "show", table,
                 "--json"]

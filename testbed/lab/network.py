@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The emulated cluster: a Mininet star with shaped links, or racks in a row, inside namespaces of our own.
+"""The emulated cluster: a Mininet star with shaped links, or racks in a row, inside separate namespaces.
 
-    h1 ---[tbf]   [tbf]--- s1 ---[tbf]   [tbf]--- ps      each direction is shaped where it leaves
+    h1 ---[tbf]   [tbf]--- s1 ---[tbf]   [tbf]--- ps      each direction is shaped at its egress
       h1>s1 leaves h1, s1>h1 leaves the switch's port      ctl is not shaped; a1 .. are aggregators'
 
     s1 ---[tbf]   [tbf]--- s2 ---[tbf]   [tbf]--- s3      racks: a switch each, a shaped trunk between neighbours;
-                                                          workers in equal runs, everybody else on s1
+                                                          workers in equal ranges, all other nodes on s1
 
-A node without the kernel (controller, server, aggregator) has a veth of its own, on a bridge inside its host:
+A node that bypasses the kernel (controller, server, aggregator) has a veth of its own, on a bridge inside its host:
 
     ctl-eth0 --- br0 --- fab0 === fab1     the host's kernel has its address on br0, and reaches the node by
                                            it; to the switch both share the host's one link
 
-    sa1 ----- s1      switches that add (bmv2): each has a host more, unshaped, for its agent
+    sa1 ----- s1      switches that add (bmv2): each has one more host, unshaped, for its agent
 
-Everything lives in this process's network and PID namespaces (see sandbox.py), so that nothing
-of it can outlive the run, and no name can meet another's.
+Everything is in this process's network and PID namespaces (see sandbox.py), so that nothing outlives the run, and no
+name collides with another.
 """
 import logging
 import pathlib
@@ -29,19 +29,19 @@ from . import bmv2
 from .bmv2_switch import Bmv2Switch
 from .measure import SWITCH
 
-NODES = {"ctl": "10.77.200.1", "ps": "10.77.200.2"}  # where dpdk's nodes are, and aggregators from .3 on
+NODES = {"ctl": "10.77.200.1", "ps": "10.77.200.2"}  # addresses of dpdk's nodes, and of aggregators from .3 on
 REPLICA = {"rp": "10.77.200.100"}  # of a scenario that has one
-AGENTS = "10.77.201.{}"  # of bmv2's agents, from 1 on: the address that chunks for the switch are sent to
-SWITCH_MAC = "02:00:00:00:00:fe"  # whom sums come from
-BURST_BYTES = 15000  # tbf: a few frames, so that an estimate can be right soon
+AGENTS = "10.77.201.{}"  # of bmv2's agents, from 1 on: chunks for the switch are sent to this address
+SWITCH_MAC = "02:00:00:00:00:fe"  # source address of sums
+BURST_BYTES = 15000  # of tbf: a few frames, so that an estimate is right soon
 PORT_BYTES = 1514  # of a full frame as tbf counts it
-CHUNK_BYTES = 1408  # of it what a data chunk carries: payload share of a link
+CHUNK_BYTES = 1408  # of it, the payload of a data chunk: payload share of a link
 SWITCHES = {"bridge": LinuxBridge, "bmv2": Bmv2Switch}
 log = logging.getLogger("lab.network")
 
 
 def host_of(place):
-    """Host name of a scenario's place: worker:N, aggregator:N, server, replica, controller, extra."""
+    """Host name of a node in the scenario: worker:N, aggregator:N, server, replica, controller, extra."""
     kind, _, number = place.partition(":")
     if number:
         return f"{'h' if kind == 'worker' else 'a'}{int(number) + 1}"
@@ -49,7 +49,7 @@ def host_of(place):
 
 
 def aggregators_of(scenario):
-    """The hosts that have one, of mode aggregated."""
+    """The hosts with an aggregator, in mode aggregated."""
     return [f"a{i + 1}" for i in range(scenario["aggregators"])]
 
 
@@ -64,7 +64,7 @@ class Network:
     def __init__(self, scenario, driver="udp"):
         self.scenario = scenario
         self.driver = driver
-        self.rates = {}  # directed link -> Mbit/s now
+        self.rates = {}  # directed link -> present Mbit/s
         self.truth = []  # (at_s of CLOCK_MONOTONIC, link, Mbit/s)
         if scenario["switches"] == "bmv2" and bmv2.missing():
             raise FileNotFoundError(bmv2.missing())
@@ -107,8 +107,8 @@ class Network:
                 self.add_port(name)
 
     def add_port(self, name):
-        """The host's link becomes a bridge's, which its kernel and the node's port share, and whose frames pass by
-        iptables (a tenth of a dpdk node's processor time otherwise)."""
+        """Replaces the host's link with a bridge for its kernel and the node's port, whose frames bypass iptables
+        (otherwise a tenth of a dpdk node's processor time)."""
         address = f"{self.ip(name)}/16"
         for command in (
                 ["sh", "-c", "for f in /proc/sys/net/bridge/bridge-nf-call-*; do [ ! -e $f ] || echo 0 >$f; done"],
@@ -118,7 +118,7 @@ class Network:
                 ["ip", "link", "set", f"{name}-eth0", "master", "br0"],
                 ["ip", "link", "set", "fab0", "master", "br0"],
                 ["ip", "addr", "add", address, "dev", "br0"],
-                # Superframes would arrive in one piece, truncated.
+                # Superframes would arrive as one truncated packet.
                 ["ethtool", "-K", "fab0", "tx-udp-segmentation", "off"],
                 *(["ip", "link", "set", device, "up"] for device in ("fab0", "fab1", "br0"))):
             subprocess.run([*self.enter(name), *command], check=True, stdin=subprocess.DEVNULL,
@@ -128,15 +128,15 @@ class Network:
         return self.net[name].IP()
 
     def node_ip(self, name):
-        """Where the fabric's node on a host is."""
+        """The address of the fabric's node on a host."""
         return self.nodes.get(name, self.ip(name)) if self.driver == "dpdk" else self.ip(name)
 
     def enter(self, name):
-        """The command words that run the rest of a command on a host."""
+        """The command prefix that runs a command on a host."""
         return ["mnexec", "-a", str(self.net[name].pid)]
 
     def enter_switch(self, name):
-        """As enter(); a bridge is in our own namespace."""
+        """As enter(); a bridge is in this process's namespace."""
         return self.enter(name) if self.net[name].inNamespace else []
 
     def ahead(self, number, name):
@@ -146,14 +146,14 @@ class Network:
         return ports[f"s{number}-" + (name if there == number else f"s{number + (1 if there > number else -1)}")]
 
     def tell_where(self):
-        """bmv2 learns nothing: which way each host is from each switch. What stands behind a host's bridge (dpdk's
-        nodes) is flooded to."""
+        """bmv2 does not learn addresses: sets the path to each host at each switch. Frames to nodes behind a host's
+        bridge (dpdk's) are flooded."""
         for number in range(1, self.scenario["racks"] + 1):
             for name in [*self.shaped, "ctl", *self.agents.values()]:
                 self.net[f"s{number}"].bmv2.set_mac(self.net[name].MAC(), self.ahead(number, name))
 
     def stations(self, switch):
-        """The same as bmv2_bridge.py wants it, by address, the nodes behind bridges among them."""
+        """The same for bmv2_bridge.py, by address, with the nodes behind bridges."""
         number = int(switch[1:])
         found = [{"ipv4": self.ip(name), "mac": self.net[name].MAC(), "port": self.ahead(number, name)}
                  for name in [*self.shaped, "ctl", *self.agents.values()]]
@@ -164,10 +164,19 @@ class Network:
         return found
 
     def bridge_setting(self, switch):
-        """What bmv2_bridge.py must know of a switch that runs already."""
+        """The setting of bmv2_bridge.py for a switch: it takes ours over, and starts another when that has ended."""
         node = self.net[switch]
-        return {"running": True, "enter": self.enter(switch), "service": self.ip(self.agents[switch]),
+        return {"enter": self.enter(switch), "service": self.ip(self.agents[switch]),
                 "mac": SWITCH_MAC, "ports": node.ports_used(), "stations": self.stations(switch)}
+
+    def watch_switches(self):
+        """Starts each bmv2 that has ended, and tells it again all but leases. Returns the names of these switches. Not
+        for switches that an agent programs."""
+        if self.scenario["switches"] != "bmv2":
+            return []
+        found = [self.net[name].bmv2 for name in self.agents]
+        before = [switch.life for switch in found]
+        return [name for name, switch, life in zip(self.agents, found, before) if switch.watch() != life]
 
     def shape(self, name, mbps, how="change"):
         """Sets both directions of a host's link."""
@@ -179,13 +188,13 @@ class Network:
                 continue
             subprocess.run([*prefix, *self.tbf(device, mbps, how)], check=True, stdin=subprocess.DEVNULL)
             if how == "add" and self.scenario["latency_us"] >= 200:
-                delay = f"{self.scenario['latency_us'] / 2:.0f}us"  # half where it leaves, half at the port
+                delay = f"{self.scenario['latency_us'] / 2:.0f}us"  # half at each end
                 subprocess.run([*prefix, "tc", "qdisc", "add", "dev", device, "parent", "1:1", "handle", "10:",
                                 "netem", "delay", delay, "limit", self.packets()], check=True)
             self.rates[link] = mbps
 
     def rate_of(self, name):
-        """What the scenario gives a host's link, in Mbit/s."""
+        """The rate of a host's link in the scenario, in Mbit/s."""
         if name in self.aggregators:
             return self.scenario["aggregator_link_mbps"]
         return self.scenario["server_link_mbps" if name in self.servers else "link_mbps"]
@@ -201,7 +210,7 @@ class Network:
         return f"s{rack_of(name, self.scenario) + 1}"
 
     def path(self, source, sink):
-        """The directed links between two hosts, in order. Of a sum that a switch made, the last."""
+        """The directed links between two hosts, in order. For a sum that a switch made, the last one."""
         if source == SWITCH:
             return [f"{self.switch_of(sink)}>{sink}"]
         rack, last = rack_of(source, self.scenario), rack_of(sink, self.scenario)
@@ -218,13 +227,13 @@ class Network:
                 "limit", str(self.scenario["queue_kb"] * 1024)]
 
     def topology(self):
-        """What the operator would write: hosts, switches, links, and no capacity."""
+        """The operator's description: hosts, switches, links, without capacities."""
         names = [*self.shaped, "ctl"]
         return {"hosts": names, "switches": [f"s{i + 1}" for i in range(self.scenario["racks"])],
                 "links": [[name, self.switch_of(name)] for name in names] + [list(trunk) for trunk in self.trunks]}
 
     def payload_bps(self, link):
-        """What the link carries of ours when nobody else is on it."""
+        """The rate of our payload on the link without other traffic."""
         return self.rates[link] * 1e6 * CHUNK_BYTES / PORT_BYTES
 
     def close(self):

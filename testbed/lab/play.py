@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the testbed's plays share: Heddle's programs as processes of this machine, each with what it says in a file of
-the run's directory. They end when we do, however that comes."""
+"""Used by all plays of the testbed: Heddle's programs as processes of this machine, each with its output in a file of
+the run's directory. They end with this process, however it ends."""
 import json
 import os
 import pathlib
@@ -25,7 +25,7 @@ class Play:
         self.directory.mkdir(parents=True)
         self.nodes = {}  # name -> Popen
         self.evaluations = []
-        self.read = 0  # of the observer's output
+        self.read = 0  # position in the observer's output
         self.t0 = 0.0
 
     def now(self):
@@ -38,7 +38,7 @@ class Play:
                                     env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **(environment or {})})
 
     def make_keys(self):
-        """The words that name them to a program."""
+        """Writes the keys. Returns the arguments that name them."""
         (self.directory / "keys").write_text(f"1 {secrets.token_hex(32)}\n")
         (self.directory / "keys").chmod(0o600)
         return ["--key-file", self.directory / "keys"]
@@ -59,7 +59,7 @@ class Play:
                 raise PlayError(f"{name} ended by itself (status {process.returncode}): {said[-300:]}")
 
     def kill(self, processes):
-        """These and the nodes."""
+        """Kills these processes and the nodes."""
         everybody = [*processes, *self.nodes.values()]
         for process in everybody:
             process.kill()
@@ -67,7 +67,7 @@ class Play:
             process.wait()
 
     def lines(self, path, at):
-        """(line, where the next one begins) of the whole lines of a file that grows, from `at` on."""
+        """(line, position of the next one) of the complete lines of a growing file, from `at` on."""
         with open(path, encoding="utf-8", errors="replace") as file:
             file.seek(at)
             for line in iter(file.readline, ""):

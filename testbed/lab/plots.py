@@ -12,8 +12,8 @@ from .measure import SUM  # noqa: E402
 
 COLORS = {"unscheduled": "#c44e52", "tcp-ps": "#8c8c8c", "scheduled": "#2a7ab9", "aggregated": "#3a923a",
           "ps-lite": "#8c8c8c", "ddp-gloo": "#dd8452"}
-SHARED = "#222222"  # a sum, or a model that several get
-WINDOW_S = 6.0  # of the run that the picture of the transfers shows
+SHARED = "#222222"  # a sum, or a model for several workers
+WINDOW_S = 6.0  # part of the run in the picture of the transfers
 WINDOW_FROM_S = 8.0
 
 
@@ -26,8 +26,8 @@ def save(figure, out, name):
 
 
 def rows_of(network, workers):
-    """Links from top to bottom: the server's two, the aggregators', the trunks', then each worker's two. And how many
-    are shared."""
+    """Links from top to bottom: the server's two, the aggregators', the trunks', then each worker's two. And the number
+    of shared ones."""
     hosts = [("s1", name) for name in (*network.servers, *network.aggregators)]
     shared = [link for a, b in [*hosts, *((b, a) for a, b in network.trunks)] for link in (f"{a}>{b}", f"{b}>{a}")]
     own = [link for i in range(workers) for link in (
@@ -54,7 +54,7 @@ def draw_transfers(axes, runner, workers, start):
 
 
 def mark(axes, failovers):
-    """Dashed where a server is killed, a line where its replica takes over."""
+    """A dashed line when a server is killed, a solid one when its replica is promoted."""
     for failover in failovers:
         axes.axvline(failover["killed_s"], color="black", linewidth=0.9, linestyle=(0, (2, 2)))
         if failover["promoted_s"] is not None:
@@ -62,7 +62,7 @@ def mark(axes, failovers):
 
 
 def window(runner):
-    """Where the pictures of the transfers begin: around the first death of a server, if there is one."""
+    """The start of the pictures of transfers: around the first kill of a server, if there is one."""
     begin = runner.failovers[0]["killed_s"] - WINDOW_S / 3 if runner.failovers else WINDOW_FROM_S
     return max(0.0, min(begin, runner.seconds - WINDOW_S))
 
@@ -123,7 +123,7 @@ def single(setting, records, out, name, draw):
 
 
 def overview(setting, runners, records, out):
-    """One picture for all of it: what the README shows."""
+    """All in one picture, as the README shows it."""
     figure = plt.figure(figsize=(15, 8.2), layout="constrained")
     top, bottom = figure.subfigures(2, 1, height_ratios=[1.35, 1])
     panels = top.subplots(1, len(runners), sharey=True, squeeze=False)[0]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The learning rates: one small grid for every mode, and what won it (learning-rates.json).
+"""The learning rates: one small grid for every mode, and the best of each (learning-rates.json).
 
-`testbed/demo --scenario S --grid` recomputes and stores: the rate whose runs have the least mean time to
-the target accuracy; a run that does not reach it counts with twice the scenario's duration, and an invalid one (a
-busy machine, say) does not count.
+`testbed/demo --scenario S --grid` recomputes and stores: the rate whose runs have the shortest mean time to the target
+accuracy; a run that does not reach it counts with twice the scenario's duration, and an invalid one (a busy machine,
+say) does not count.
 """
 import json
 import pathlib
@@ -18,20 +18,20 @@ def stored():
 
 
 def best(name, mode, fallback):
-    """Aggregation changes what an update costs, not what it is: without a rate of its own it has scheduled's."""
+    """Aggregation changes the cost of an update, not its content: without a rate of its own it uses scheduled's."""
     rates = stored().get(name, {})
     return rates.get(mode, rates.get("scheduled", fallback) if mode == "aggregated" else fallback)
 
 
 def counts(record):
-    """Whether a run says something of its rate: not when the machine was too busy, or anything broke. One that did
-    not reach the accuracy does."""
+    """Whether a run counts for its rate: not when the machine was too busy, or an error occurred. One that did not
+    reach the accuracy counts."""
     return all(problem.startswith("accuracy ") for problem in record["problems"])
 
 
 def choose(records, duration_s):
-    """({mode: rate}, [what was left out, in words]) of grid runs. Rates are compared over the same seeds: one in which
-    a run does not count is left out for all rates of its mode, and a mode without a whole seed gets no rate."""
+    """({mode: rate}, [excluded runs as texts]) of grid runs. Rates are compared over the same seeds: a seed with a run
+    that does not count is excluded for all rates of its mode, and a mode without a complete seed gets no rate."""
     times, bad = {}, {}
     for record in records:
         mode, seed = record["mode"], record["seed"]

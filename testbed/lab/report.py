@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the demo prints: a headline, a line a run, a table."""
+"""The demo's output: a headline, one line for each run, a table."""
 import collections
 import re
 import statistics
@@ -33,7 +33,7 @@ def show(value, form="{:.1f}", none="-"):
 
 
 def processors(seconds):
-    """What programs took, workers and tenants each together. What the kernel did in interrupts is not in it."""
+    """Processor time of programs, workers and tenants summed up. The kernel's time in interrupts is not included."""
     kinds = collections.Counter()
     for name, taken in seconds.items():
         together = re.fullmatch(r"(w[0-9]+)|tenant.*", name)
@@ -60,7 +60,7 @@ def line(record):
 
 
 def of_failovers(record, value):
-    """The most of a run's failovers."""
+    """The maximum over a run's failovers."""
     return max((value(f) for f in record["failovers"] if f["heir"]), default=None)
 
 

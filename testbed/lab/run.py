@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One run of one mode: starts the programs, changes the network as the scenario says, watches, ends."""
+"""One run of one mode: starts the programs, changes the network by the scenario, watches, ends."""
 import json
 import os
 import pathlib
@@ -9,11 +9,11 @@ import time
 
 from . import measure, modes, network, scenario as scenarios
 
-CPU_MAX = 0.70  # above, the processors were the limit and not the network: the run says nothing
+CPU_MAX = 0.70  # above, the processors were the limit and not the network: the run is invalid
 GRANTED_MIN = 0.80  # of a scheduled run's bytes
-UPDATES_MIN = 200  # a target that is nearer than this says nothing
-SETTLE_S = 5.0  # estimates before this are not judged: nothing has been measured yet
-AFTER_TARGET_S = 5.0  # how long a run goes on once it has its accuracy
+UPDATES_MIN = 200  # a target that is reached earlier allows no comparison
+SETTLE_S = 5.0  # earlier estimates are not judged: nothing has been measured yet
+AFTER_TARGET_S = 5.0  # how long a run continues after it has its accuracy
 SHORTEST_S = 20.0
 STOP_PATIENCE_S = 5.0
 GATE_PATIENCE_S = 120.0
@@ -26,8 +26,8 @@ class RunError(Exception):
 
 class Run:
     def __init__(self, programs, net, scenario, options):
-        """options: mode, seed, learning_rate, directory, say (function of a line), full (no early end); plan: what
-        makes the commands (modes.Plan, or one of its kind for programs that we are compared with)."""
+        """options: mode, seed, learning_rate, directory, say (function of a line), full (no early end); plan: makes the
+        commands (modes.Plan, or a similar class for programs of the comparison)."""
         self.network = net
         self.scenario = scenario
         self.options = options
@@ -39,17 +39,17 @@ class Run:
         self.compute = scenarios.draws(scenario, "compute", options["seed"])
         self.processes = {}  # name -> (Popen, expected to be running)
         self.leaving = {}  # name -> Popen that was told to leave
-        self.preempted = []  # (until when its machine lives, name, Popen)
-        self.overdue = set()  # ranks that were still there then
-        self.lives = {}  # rank -> how many
+        self.preempted = []  # (end of its machine, name, Popen)
+        self.overdue = set()  # ranks that were still running then
+        self.lives = {}  # rank -> processes so far
         self.evaluations = []
-        self.observed = None  # the observer's output, open to be read
+        self.observed = None  # the observer's output, open for reading
         self.samples = []  # (t, [links as heddlectl shows them], {link: truth in payload bit/s})
         self.truth = []  # (t, link, Mbit/s): for the pictures
         self.busy_links = []  # (t, {links that carry a tenant's flows})
         self.problems = []
-        self.switches = {}  # switch that adds -> what it counted
-        self.happened = []  # (t, what the scenario did to a node, host)
+        self.switches = {}  # adding switch -> its counters
+        self.happened = []  # (t, event of a node in the scenario, host)
 
     def now(self):
         return time.monotonic() - self.t0
@@ -58,13 +58,12 @@ class Run:
 
     def start(self, name, host, command, environment=None):
         out = open(self.directory / f"{name}.out", "ab")
-        process = subprocess.Popen(
+        process = self.processes[name] = subprocess.Popen(
             [*self.network.enter(host), *command], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
             cwd=self.directory, env={
                 **os.environ, "OPENBLAS_NUM_THREADS": "1", "RUNTIME_DIRECTORY": str(self.directory),
                 **(environment or {})})
         out.close()
-        self.processes[name] = process
         return process
 
     def start_worker(self, rank):
@@ -85,7 +84,7 @@ class Run:
         self.start(f"w{rank}", host, command, environment)
 
     def next_notice(self, rank, after):
-        """The seconds that this worker will be told to have left; 0: it is not preempted."""
+        """The seconds of notice that this worker will get; 0: it is not preempted."""
         if self.options["mode"] not in modes.HEDDLE:
             return 0
         events = sorted((e for e in self.scenario["workers_events"] if e["worker"] == rank and e["do"] == "preempt"),
@@ -93,7 +92,7 @@ class Run:
         return next((e["notice_s"] for e in events if e["at_s"] >= after), 0)
 
     def ending(self, name):
-        """The signal that ends a process: where SIGTERM is a notice of preemption, SIGINT."""
+        """The signal that ends a process: SIGINT where SIGTERM is a notice of preemption."""
         warned = {f"w{e['worker']}" for e in self.scenario["workers_events"] if e["do"] == "preempt"}
         return signal.SIGINT if name in warned and self.options["mode"] in modes.HEDDLE else signal.SIGTERM
 
@@ -104,7 +103,7 @@ class Run:
             process.wait()
 
     def kill_node(self, place):
-        """The observer goes on beside the one that takes a server's place, if any."""
+        """The observer continues with the server's successor, if any."""
         name = network.host_of(place)
         process = self.processes.pop(name, None)
         if process:
@@ -127,14 +126,14 @@ class Run:
             self.happened.append((self.now(), "started", name))
 
     def leave_worker(self, rank):
-        """It ends what is under way and leaves the job; the run goes on meanwhile."""
+        """The worker ends its transfers in flight and leaves the job; the run continues meanwhile."""
         process = self.processes.pop(f"w{rank}", None)
         if process:
             process.send_signal(self.ending(f"w{rank}"))
             self.leaving[f"w{rank}"] = process
 
     def preempt_worker(self, rank, notice_s):
-        """Its machine is taken away in notice_s: SIGTERM now, as clouds say it, and SIGKILL then."""
+        """Its machine is taken away in notice_s: SIGTERM now, as clouds send it, and SIGKILL then."""
         process = self.processes.pop(f"w{rank}", None)
         if process:
             process.send_signal(signal.SIGTERM)
@@ -142,7 +141,7 @@ class Run:
             self.preempted.append((self.now() + notice_s, f"w{rank}", process))
 
     def take_away(self):
-        """Machines whose time is over."""
+        """Ends machines whose time is over."""
         for at, name, process in self.preempted:
             if at <= self.now() and process.poll() is None:
                 process.kill()
@@ -157,7 +156,7 @@ class Run:
         self.reap(names)
 
     def reap(self, names):
-        """Waits for what was told to end."""
+        """Waits for processes that were told to end."""
         ends = time.monotonic() + STOP_PATIENCE_S
         for name in [name for name in names if name in self.leaving]:
             process = self.leaving.pop(name)
@@ -173,8 +172,9 @@ class Run:
             if process.poll() is not None and not name.startswith("tenant"):
                 text = (self.directory / f"{name}.out").read_text(errors="replace").strip()
                 raise RunError(f"{name} ended by itself (status {process.returncode}): {text[-400:]}")
+        self.plan.watch_switches()
 
-    # --- what happens when -------------------------------------------------------------------
+    # --- the scenario's events --------------------------------------------------------------
 
     def shape(self, factors):
         for rank, factor in factors.items():
@@ -203,7 +203,7 @@ class Run:
         self.busy_links.append((self.now(), set().union(*self.tenants_now.values())))
 
     def wait_for_port(self, host, port):
-        """Until somebody listens: a deadline, not a hope."""
+        """Waits until a process listens, with a deadline."""
         entry = f":{port:04X} "
         ends = time.monotonic() + 2
         while time.monotonic() < ends:
@@ -212,7 +212,7 @@ class Run:
                 if any(entry in line and " 0A " in line for line in [*v6, *v4]):
                     return
             time.sleep(0.01)
-        raise RunError(f"nobody listens at {host}:{port}")
+        raise RunError(f"no process listens at {host}:{port}")
 
     def agenda(self):
         todo = [(at, self.shape, (factors,)) for at, factors in self.links]
@@ -231,7 +231,7 @@ class Run:
         return sorted(todo, key=lambda item: item[0])
 
     def absent_at_start(self):
-        """Workers whose first event is a join come late."""
+        """Workers whose first event is a join start late."""
         first = {}
         for event in sorted(self.scenario["workers_events"], key=lambda e: e["at_s"]):
             first.setdefault(event["worker"], event["do"])
@@ -254,7 +254,7 @@ class Run:
                 "accuracy": entry["accuracy"], "loss": entry.get("loss")})
 
     def rows(self, table, of=None):
-        """As Plan.heddlectl() has it; None: no answer."""
+        """As in Plan.heddlectl(); None: no answer."""
         command = self.plan.heddlectl(table, of)
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2)
@@ -269,7 +269,7 @@ class Run:
             self.samples.append((self.now(), rows, truth))
 
     def read_switches(self):
-        """{switch: what its agent shows of it}, of those that add."""
+        """{switch: the row of its agent}, for adding switches."""
         shown = {agent: self.rows("switch", agent) for agent in self.plan.agents()}
         return {rows[0]["switch"]: rows[0] for rows in shown.values() if rows}
 
@@ -301,10 +301,10 @@ class Run:
                 self.progress()
             time.sleep(0.05)
 
-    # --- the whole ---------------------------------------------------------------------------
+    # --- the whole run -----------------------------------------------------------------------
 
     def begin(self):
-        """The run's time begins here."""
+        """Starts the run's clock."""
         self.t0_ns = time.monotonic_ns()
         self.t0 = self.t0_ns / 1e9
 
@@ -318,7 +318,7 @@ class Run:
             self.start("observer", *observer)
 
     def pass_gate(self):
-        """Programs that take seconds to load begin when the last of them is ready."""
+        """Programs that take seconds to load start together when the last of them is ready."""
         ends = time.monotonic() + GATE_PATIENCE_S
         names = [name for name in self.processes if name == "observer" or name.startswith("w")]
         while not all((self.directory / f"ready-{name}").exists() for name in names):
@@ -366,8 +366,8 @@ class Run:
         return self.record()
 
     def estimate_error(self):
-        """Median over samples of |estimate - truth| / truth, on links that we have measured and that
-        carry no tenant's flows (there the obtainable share is not the shaped rate). And how many."""
+        """Median over samples of |estimate - truth| / truth, on links that we have measured and that carry no
+        tenant's flows (there the available share is not the shaped rate). And the number of samples."""
         errors = []
         for t, rows, truth in self.samples:
             busy = next((links for at, links in reversed(self.busy_links) if at <= t), set())
@@ -379,7 +379,7 @@ class Run:
         return (errors[len(errors) // 2] if errors else None), len(errors)
 
     def shares(self, log):
-        """Bytes that arrived under a grant of the controller's, of these in advance, and without a grant."""
+        """Bytes that arrived under a grant of the controller, of these in advance, and without a grant."""
         by_controller, ahead = {}, set()
         granted = credited = direct = 0
         for event in log.events:
@@ -391,7 +391,7 @@ class Run:
                 by_controller[key] = True
                 ahead.add(key)
             elif event["event"] == "recv-end":
-                if by_controller.get(key) or key[0] == measure.SUM:  # there is no sum but by the controller
+                if by_controller.get(key) or key[0] == measure.SUM:  # sums exist only with the controller
                     granted += event.get("bytes", 0)
                     credited += event.get("bytes", 0) if key in ahead else 0
                 else:
@@ -432,17 +432,17 @@ class Run:
 
 
 def judge_failover(failover, most):
-    """Of a server that was killed."""
+    """Problems with a failover."""
     if failover["promoted_s"] is None:
         return [f"{failover['killed']} was killed and nothing took its place"]
-    # One step goes from where both are equal, however big it is.
+    # One step starts where both are equal, whatever its size.
     if most and failover["rolled_back"] > 1 and not 0 <= failover["divergence"] <= most:
         return [f"{failover['heir']} was {failover['divergence']:.3g} away at its promotion (bound {most:g})"]
     return []
 
 
 def judge(record):
-    """What is wrong with a run, in words."""
+    """The problems of a run, as texts."""
     problems = []
     if record["cpu"] > CPU_MAX:
         problems.append(f"invalid: {record['cpu'] * 100:.0f} % of the processors were busy (limit "

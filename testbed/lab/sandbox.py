@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a command in network, PID and mount namespaces of its own, so that nothing outlives it.
+"""Runs a command in separate network, PID and mount namespaces, so that nothing outlives it.
 
     testbed/demo --- outer (signals)
                         \\--- unshare --- inner, PID 1 of its namespace: Mininet, the programs, tc, a tmpfs
 
-When the inner one ends, however it ends, the kernel ends every process of its namespace and removes
-its links, bridges and files. It ends with the outer one, even when that is killed.
+When the inner one ends, however it ends, the kernel ends every process of its namespace and removes its links, bridges
+and files. It ends with the outer one, even when that is killed.
 """
 import contextlib
 import ctypes
@@ -19,12 +19,12 @@ import tempfile
 UNSHARE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"]
 PR_SET_PDEATHSIG = 1
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Our end closes its input. While somebody still writes, a directory is not empty.
+# Our end closes its input. While a process still writes, removing the directory may fail.
 KEEP = 'read _; for i in 1 2 3 4 5 6 7 8 9 10; do rm -rf -- "$1" 2>/dev/null && exit; sleep 0.2; done'
 
 
 def possible():
-    """None, or why namespaces cannot be made here."""
+    """None, or why namespaces cannot be created here."""
     if os.geteuid() != 0:
         return "needs root (network namespaces)"
     done = subprocess.run([*UNSHARE, "ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1"],
@@ -37,7 +37,7 @@ def die_with_parent():
 
 
 def end_by_signals():
-    """From now on the signals that end a program raise SystemExit, once, so that what it made is taken away."""
+    """From now on the signals that end a program raise SystemExit, once, so that everything it made is removed."""
     def ended(number, frame):
         for other in ENDING:
             signal.signal(other, signal.SIG_IGN)
@@ -49,8 +49,8 @@ def end_by_signals():
 
 @contextlib.contextmanager
 def scratch(prefix):
-    """A temporary directory that goes when this process does, however that ends; needs no privileges. Who writes into
-    it must end with us, too (die_with_parent)."""
+    """A temporary directory that is removed when this process ends, however it ends; needs no privileges. A process
+    that writes into it must end with this one, too (die_with_parent)."""
     path = tempfile.mkdtemp(prefix=prefix)
     keeper = subprocess.Popen(["sh", "-c", KEEP, "sh", path], stdin=subprocess.PIPE, start_new_session=True)
     try:
@@ -61,7 +61,7 @@ def scratch(prefix):
 
 
 def mount_point(used):
-    """A directory over which the inner one mounts its tmpfs: nothing of ours may lie in it."""
+    """A directory over which the inner process mounts its tmpfs: it must not hide files that are needed."""
     for point in ("/dev/shm", "/mnt", "/media"):
         if os.path.isdir(point) and not any(os.path.realpath(path).startswith(point + "/") for path in used):
             return point

@@ -28,7 +28,7 @@ class NoScenario(ScenarioError):
 
 
 class Node:
-    """A JSON value with the line it begins on."""
+    """A JSON value with its line."""
 
     def __init__(self, value, line):
         self.value = value
@@ -36,7 +36,7 @@ class Node:
 
 
 class Parser:
-    """JSON with lines. The standard decoder does the scalars and finds the syntax errors."""
+    """JSON with lines. The standard decoder parses the scalars and finds the syntax errors."""
 
     def __init__(self, text):
         self.text = text
@@ -83,7 +83,7 @@ class Parser:
         return key, self.value(), at
 
 
-# --- what a field may be: each takes a Node, its path and an error function --------------------
+# --- allowed values of a field: each takes a Node, its path and an error function ---------------
 
 
 def number(low, high, whole=False):
@@ -141,7 +141,7 @@ def record(fields):
 
 
 def variant(kinds):
-    """An object whose `kind` says which fields it has."""
+    """An object whose `kind` determines its fields."""
     def check(node, path, fail):
         kind = node.value.get("kind") if isinstance(node.value, dict) else None
         if kind is None or kind.value not in kinds:
@@ -254,7 +254,7 @@ SCENARIO = record({
     "never_alone": (number(0, 1, True), 0),
     "div_max": (number(0, 1e12), 0),
     "replicate_every": (number(0, 10**9, True), 0),
-    "faults": (FAULTS, {}),  # and `sim`: heddle-sim's alone; checked here, not played
+    "faults": (FAULTS, {}),  # and `sim`: only for heddle-sim; checked here, not played
     "sim": (SIM, {}),
     "duration_s": (number(1, 86400), 60),
     "monitors": (number(0, 1, True), 0),
@@ -262,14 +262,14 @@ SCENARIO = record({
 
 
 def check_node(scenario, name, fail):
-    """A worker or aggregator that there is."""
+    """The name of an existing worker or aggregator."""
     kind, _, number_of = name.partition(":")
     if number_of and int(number_of) >= scenario[f"{kind}s"]:
         fail(f"there are {scenario[f'{kind}s']} {kind}s")
 
 
 def cross_checks(scenario, tree, fail):
-    """What one field must be because of another."""
+    """Checks fields that depend on each other."""
     def at(*path):
         node = tree
         for step in path:
@@ -346,7 +346,7 @@ def parse(source, name):
 
 
 def find(name, folder):
-    """(path, text) of a scenario by file name, or by the name of one in the folder. Raises ScenarioError."""
+    """(path, text) of a scenario by file name, or by its name in the folder. Raises ScenarioError."""
     path = pathlib.Path(name)
     if not path.is_file() and (folder / f"{name}.json").is_file():
         path = folder / f"{name}.json"
@@ -360,24 +360,24 @@ def find(name, folder):
 
 
 def load(name):
-    """A scenario by file name, or by the name of one in testbed/scenarios."""
+    """A scenario by file name, or by its name in testbed/scenarios."""
     path, source = find(name, SCENARIOS)
     return parse(source, path.name)
 
 
-# --- the same scenario where processors are few -----------------------------------------------
+# --- the same scenario with few processors ----------------------------------------------------
 
 CORES_WANTED = 3  # of `star` with aggregators, so that they are idle for a third of the time
 
 
 def slowness(cores):
-    """By how much a scenario must be slower to be played on so many processors."""
+    """The factor by which a scenario must be slower with this number of processors."""
     return max(1.0, CORES_WANTED / cores)
 
 
 def slowed(scenario, factor):
-    """The scenario with links, computing and the clock of what happens slower by a factor: what waits for what, and in
-    what proportion, is the same. Latencies are not stretched, as those of the machine are not."""
+    """The scenario with links, computing and event times slower by a factor: the order of events and their proportions
+    are the same. Latencies are not scaled, as those of the machine are not."""
     slow = copy.deepcopy(scenario)
     for field in ("link_mbps", "server_link_mbps", "aggregator_link_mbps", "trunk_mbps"):
         slow[field] /= factor
@@ -390,7 +390,7 @@ def slowed(scenario, factor):
     return slow
 
 
-# --- what a scenario draws from its seed ------------------------------------------------------
+# --- random values of a scenario --------------------------------------------------------------
 
 
 def draws(scenario, part, seed):

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hook protocol between what decides about machines and what has them, and the adapter for any command.
+"""The protocol between the launcher, which decides about machines, and the cloud that has them; and an adapter that
+runs commands.
 
     start(rank)             a worker of this rank is to run; returns at once
-    notice(rank, seconds)   its machine is taken away in so many seconds: heddle-train --grace takes SIGTERM for it
+    notice(rank, seconds)   its machine is taken away in this time: SIGTERM for heddle-train --grace
     stop(rank)              its machine is gone now, whether or not the worker has left
     running()               the ranks that have a machine
 
-A cloud's adapter is these four. Commands runs a command for each of the first three, with {rank} and {seconds} in its
-words replaced, and for the fourth one whose output is a rank a line."""
+A cloud's adapter has these four functions. Commands runs a command for each of the first three, with {rank} and
+{seconds} in its words replaced, and for the fourth one whose output has one rank on each line."""
 import shlex
 import subprocess
 
-COMMAND_S = 60.0  # after that one has failed
+COMMAND_S = 60.0  # then a command has failed
 
 
 class HookError(Exception):
-    """did: [(what, rank)] of what went well in the same round."""
+    """did: [(what, rank)] that succeeded in the same round."""
 
     def __init__(self, what, did=()):
         super().__init__(what)
@@ -25,8 +26,8 @@ class HookError(Exception):
 class Commands:
     """Words like `kubectl delete pod heddle-{rank} --grace-period={seconds} --wait=false`; no shell is run.
 
-    start and stop are required. Without notice a worker is told by `stop` alone; without list what was started
-    and not stopped counts as running."""
+    start and stop are required. Without notice a worker is only stopped; without list, ranks that were started and not
+    stopped count as running."""
 
     def __init__(self, start, stop, notice=None, listing=None, timeout_s=COMMAND_S):
         self.words = {"start": start, "stop": stop, "notice": notice, "list": listing}
@@ -39,7 +40,7 @@ class Commands:
                 raise HookError(f"{name}: has no {{rank}}")
 
     def run(self, name, rank=None, seconds=0.0):
-        """The command's output; every {rank} and {seconds} replaced after the words were split."""
+        """The command's output; {rank} and {seconds} are replaced after splitting into words."""
         whole = max(1, round(seconds)) if seconds else 0
         words = [word.replace("{rank}", str(rank)).replace("{seconds}", str(whole))
                  for word in shlex.split(self.words[name])]
@@ -75,13 +76,12 @@ class Commands:
 
 
 class Launcher:
-    """Keeps the workers that it is told: starts those that are missing, gives those that are too many their notice, and
-    stops each when its time is over. A worker that ended by itself is started again while it is wanted.
+    """Keeps the wanted workers running: starts missing ones, gives surplus ones their notice, and stops each when its
+    time is over. A worker that ended by itself is started again while it is wanted.
 
-    Of a number, the lowest free ranks are started, and the highest get their notice once they were too many for
-    patience_s: a job's owner sends workers away itself. Those that it has told (`leaving`) may stay until they left,
-    and nobody is started in their place. A rank that could not be started is not tried again for retry_s, but another
-    one is."""
+    For a number of workers, the lowest free ranks are started, and the highest get their notice after a surplus of
+    patience_s: usually a job's owner sends workers away itself. Those that it has told (`leaving`) may stay until they
+    leave, and are not replaced. A rank that could not be started is not tried again for retry_s, but another one is."""
 
     def __init__(self, hooks, notice_s, ranks_max, patience_s=0.0, retry_s=0.0):
         self.hooks = hooks
@@ -91,10 +91,10 @@ class Launcher:
         self.retry_s = retry_s
         self.surplus_since = None
         self.leaving = {}  # rank -> when its machine is taken away
-        self.failed = {}  # rank -> until when it is not tried
+        self.failed = {}  # rank -> time of the next try
 
     def chosen(self, count, leaving, running, now):
-        """Which ranks, when only their number is said: those that are there, if they are not too many."""
+        """The wanted ranks for a number of workers: the running ones, if there is no surplus."""
         if not 0 <= count <= self.ranks_max:
             raise HookError(f"target: {count} is outside 0..{self.ranks_max}")
         stay = sorted(running - set(self.leaving))
@@ -108,7 +108,7 @@ class Launcher:
         return set(stay[:count + leaving] if now - self.surplus_since >= self.patience_s else stay)
 
     def attempt(self, what, rank, did, errors, *more):
-        """One hook's call; one that fails keeps no other rank from its own."""
+        """One hook's call; a failure does not prevent the calls for other ranks."""
         try:
             getattr(self.hooks, what)(rank, *more)
         except HookError as error:
@@ -118,15 +118,15 @@ class Launcher:
         return True
 
     def take(self, running, now, did, errors):
-        """Machines whose time is over."""
+        """Stops machines whose time is over."""
         for rank, at in list(self.leaving.items()):
             if rank in running and (now < at or not self.attempt("stop", rank, did, errors)):
                 continue
             del self.leaving[rank]
 
     def keep(self, wanted, now, leaving=0):
-        """One round, for a number of workers (beside those that are `leaving`) or a set of ranks. Returns
-        [(what, rank)] of what it did; raises HookError, after everything else was done, when some of it failed."""
+        """One round, for a number of workers (beside those that are `leaving`) or a set of ranks. Returns [(what,
+        rank)] of its calls; raises HookError, after everything else was done, when some of them failed."""
         did, errors = [], []
         self.take(self.hooks.running(), now, did, errors)
         running = self.hooks.running()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A network namespace for the server behind a link of a rate, so that workers share what they would share: its port.
+"""A network namespace for the server behind a link with a given rate, so that workers share the server's port as in a
+cluster.
 
     workers, controller  10.77.0.1 ---[tbf]  [tbf]--- 10.77.0.2  server"""
 import os
@@ -13,7 +14,7 @@ READY_S = 10.0
 
 
 class Link:
-    """Needs a network namespace of our own; what it made ends with close()."""
+    """Needs a network namespace of our own; close() removes everything."""
 
     def __init__(self, mbps):
         self.holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"], stdin=subprocess.DEVNULL)
@@ -39,7 +40,7 @@ class Link:
             subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
 
     def until_moved(self):
-        """unshare makes its namespace a moment after it begins."""
+        """unshare creates its namespace a moment after its start."""
         own = os.readlink("/proc/self/ns/net")
         ends = time.monotonic() + READY_S
         while os.readlink(f"/proc/{self.holder.pid}/ns/net") == own:
@@ -48,11 +49,11 @@ class Link:
             time.sleep(0.01)
 
     def enter(self):
-        """The command words that run the rest of a command at the server's end."""
+        """The command prefix that runs a command at the server's end."""
         return ["nsenter", f"--net=/proc/{self.holder.pid}/ns/net"]
 
     def close(self):
-        """The link goes with the namespace."""
+        """The link is removed with the namespace."""
         self.holder.kill()
         self.holder.wait()
         subprocess.run(["ip", "link", "del", "market0"], check=False, stdin=subprocess.DEVNULL,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""testbed/market/run: its command line, and the runs inside of their namespaces."""
+"""testbed/market/run: its command line, and the runs inside their namespaces."""
 import argparse
 import json
 import os
@@ -46,7 +46,7 @@ def choose(parser, options, setting):
 
 
 def plan_all(setting, programs):
-    """Before anything runs, what heddlectl says of the strategies that have a plan instead of numbers."""
+    """Before any run, asks heddlectl for the numbers of the strategies that have a plan instead."""
     for index, strategy in enumerate(setting["strategies"]):
         if not strategy.get("plan"):
             continue
@@ -81,7 +81,7 @@ def run_all(options, base):
 
 
 def inside(options, base):
-    """As PID 1 of namespaces of our own."""
+    """As PID 1 of new namespaces."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "heddle", str(base)], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     setting = options["setting"]
@@ -97,7 +97,7 @@ def inside(options, base):
 def show(options, records):
     report.table(options["setting"], records)
     if not options["no_pictures"]:
-        from . import plots  # takes a second to load: not before it is needed
+        from . import plots  # takes a second to load: only when it is needed
         for path in plots.draw(options["setting"], records, options["out"]):
             print(f"   picture: {path}")
     return 0 if all(record["reached"] for record in records) else 1

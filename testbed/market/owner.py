@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What heddlectl says: plans before anything runs, and the target of a job's owner while it does. There is no formula
-of Python's own."""
+"""Plans and targets of heddlectl: plans before a run, and the target of a job's owner during it. Python computes no
+formula of its own."""
 import json
 import shlex
 import subprocess
@@ -8,7 +8,7 @@ import subprocess
 from lab.command import EX_UNAVAILABLE
 
 ASK_S = 10.0
-MISSES_MAX = 5  # questions one after another that the controller does not answer: then a run is given up
+MISSES_MAX = 5  # questions in a row that the controller does not answer: then a run is given up
 PLANNED = ("one-bid", "two-bid", "preemptible")
 
 
@@ -17,11 +17,11 @@ class OwnerError(Exception):
 
 
 class NoAnswer(OwnerError):
-    """In time: the controller may answer the next question."""
+    """No answer in time: the controller may answer the next question."""
 
 
 def ask(words, ends_with=(0,)):
-    """(status, output) of heddlectl; raises OwnerError with what it said when the status is another."""
+    """(status, output) of heddlectl; raises OwnerError with its output when the status is another."""
     try:
         done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=ASK_S)
@@ -34,7 +34,7 @@ def ask(words, ends_with=(0,)):
 
 
 def price_words(price):
-    """A scenario's price as heddlectl has it."""
+    """A scenario's price as text for heddlectl."""
     if price["kind"] == "constant":
         return f"{price['price']:.10g}"
     if price["kind"] == "uniform":
@@ -45,8 +45,8 @@ def price_words(price):
 
 
 def plan(program, setting, strategy):
-    """The strategy with the numbers of `heddlectl elastic plan`: workers, bids, steps. Raises OwnerError, with why
-    nothing meets error and deadline."""
+    """The strategy with the numbers of `heddlectl elastic plan`: workers, bids, steps. Raises OwnerError, with the
+    reason when no plan meets error and deadline."""
     kind = strategy["kind"]
     words = [*shlex.split(strategy["plan"]), f"price={price_words(setting['price'])}", f"price_s={setting['hour_s']}"]
     if kind == "preemptible":
@@ -70,8 +70,8 @@ def plan(program, setting, strategy):
 class Owner:
     """The policy of a job in the controller.
 
-    A question without an answer is asked again with the next look, and what was known holds until then: the machine
-    may be busy. What the controller was told may have been done all the same; saying it twice changes nothing."""
+    A question without an answer is repeated at the next look, and the last answer is used until then: the machine may
+    be busy. A command without an answer may have been carried out; repeating it changes nothing."""
 
     def __init__(self, command, job, words):
         self.command = command  # heddlectl, its controller and keys
@@ -79,10 +79,10 @@ class Owner:
         self.words = words
         self.is_set = False
         self.row = None
-        self.misses = self.missed = 0  # questions without an answer: one after another, and all
+        self.misses = self.missed = 0  # questions without an answer: in a row, and all
 
     def ask(self, *words):
-        """What heddlectl says; None: nothing in time. Raises OwnerError when that is too often one after another."""
+        """The answer of heddlectl; None: none in time. Raises OwnerError after too many in a row."""
         try:
             _, said = ask([*self.command, "elastic", *words])
         except NoAnswer as error:
@@ -95,7 +95,7 @@ class Owner:
         return said
 
     def look(self):
-        """The newest row that was answered; the policy is set once the job is there. None: there is no job yet."""
+        """The newest answer; sets the policy once the job exists. None: there is no job yet."""
         said = self.ask("show", "--json")
         if said is None:
             return self.row
@@ -109,5 +109,5 @@ class Owner:
         return self.row
 
     def price(self, price):
-        """Of a worker for an hour, from now on. False: it is to be said again."""
+        """Sets the price of a worker for an hour from now on. False: it has to be repeated."""
         return self.ask("price", self.job, f"{price:.10g}") is not None

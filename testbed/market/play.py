@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One run: a market plays its prices against one strategy's bids, while real workers train over the fabric.
 
-Controller, server, observer and workers are Heddle's programs, on the loopback interface of a network namespace, or the
-server behind a link of a rate. At each slot's begin the strategy says which ranks have a machine: one that comes is
-started, one that goes is told (SIGTERM, notice_s before its machine is gone), and killed then. Of a strategy with an
-owner the job's policy in the controller says how many, and sends workers away itself."""
+Controller, server, observer and workers are Heddle's programs, on the loopback interface of a network namespace, or
+with the server behind a link with a given rate. At each slot's begin the strategy decides which ranks have a machine:
+new ones are started, others get a notice (SIGTERM, notice_s before their machine is taken away), and are killed then.
+With an owner the job's policy in the controller decides how many, and sends workers away itself."""
 import json
 import signal
 import statistics
@@ -17,8 +17,8 @@ from . import hooks, link, owner, price, strategy
 
 PORT, SERVER_PORT = 5201, 5202
 EVERY_MS = 150  # between two evaluations
-ASK_S = 0.4  # between two looks at the owner's target
-PATIENCE_S = 5.0  # workers above it are the owner's affair for so long
+ASK_S = 0.4  # between two questions for the owner's target
+PATIENCE_S = 5.0  # for this time the owner itself sends surplus workers away
 HOUR_S = 3600.0
 OBSERVER = 4000
 
@@ -28,7 +28,7 @@ class Workers:
 
     def __init__(self, start, may_leave=False):
         self.spawn = start  # of (rank, life): a Popen
-        self.may_leave = may_leave  # also without a word of ours
+        self.may_leave = may_leave  # also without a notice from this program
         self.processes = {}
         self.lives = {}
         self.told = set()
@@ -45,7 +45,7 @@ class Workers:
 
     def notice(self, rank, seconds):
         if not seconds:
-            return  # this market takes machines away without a word
+            return  # this market takes machines away without notice
         self.processes[rank].send_signal(signal.SIGTERM)
         self.told.add(rank)
         self.note("notice", rank)
@@ -90,7 +90,7 @@ class Play(play.Play):
         self.targets = []  # [s, target, reason], as they change
 
     def own_words(self, chosen):
-        """The owner. It takes the market's hours for real ones; prices and bids are as the scenario has them."""
+        """Creates the owner. It takes the market's hours for real ones; prices and bids are as in the scenario."""
         words = chosen["set"]
         if "policy=dynamic" in words.split() and " price=" not in words:
             words += " price=" + owner.price_words(self.setting["price"])
@@ -141,7 +141,7 @@ class Play(play.Play):
         return min(int(self.now() / self.setting["slot_s"]), len(self.prices) - 1)
 
     def read_steps(self):
-        """A step is made of one update of each worker: their commits are one group."""
+        """A step has one update of each worker: their commits are one group."""
         path = self.directory / "ps.jsonl"
         if not path.exists():
             return
@@ -154,7 +154,7 @@ class Play(play.Play):
         return self.steps
 
     def book(self):
-        """What happened to machines since the last call, into the account: a machine is paid until it is gone."""
+        """Adds the events of machines since the last call to the account: a machine is paid until it is gone."""
         for at, what, rank in self.workers.happened[self.booked:]:
             if what == "start":
                 self.account.begin(rank, at - self.t0)
@@ -163,7 +163,7 @@ class Play(play.Play):
         self.booked = len(self.workers.happened)
 
     def launch(self, slot):
-        """Machines as the strategy, or the owner's target, will have them in this slot."""
+        """Keeps the machines that the strategy, or the owner's target, wants in this slot."""
         now = self.now()
         if not self.owner:
             self.launcher.keep(self.strategy.ranks(slot, self.prices[slot]), now)
@@ -192,7 +192,7 @@ class Play(play.Play):
             self.say(f"{self.name:14} {self.now():4.0f} s   target {row['target']}: {row['reason']}")
 
     def run(self):
-        """The market until the target, or the time is over. Returns the record."""
+        """Runs the market until the target is reached, or the time is over. Returns the record."""
         self.booked = self.read_ps = self.steps = 0
         self.priced = None
         try:
@@ -204,7 +204,7 @@ class Play(play.Play):
                 slot = self.slot()
                 self.launch(slot)
                 self.book()
-                if joined is None and self.workers.lives:  # a job is there once a worker has described it
+                if joined is None and self.workers.lives:  # the job exists once a worker has described it
                     joined = self.nodes["observer"] = self.member("observer", OBSERVER, [
                         "--evaluate", "--every-ms", EVERY_MS])
                 if joined:
@@ -222,7 +222,7 @@ class Play(play.Play):
             self.end()
 
     def hit(self):
-        """The first evaluation with the accuracy, or the loss, that is wanted (mean of three), or None."""
+        """The first evaluation with the wanted accuracy or loss (mean of three), or None."""
         if self.job["target_loss"] is None:
             return measure.reached(self.evaluations, self.job["target_accuracy"])
         losses = [{**entry, "accuracy": -entry["loss"]} for entry in self.evaluations]
@@ -233,10 +233,10 @@ class Play(play.Play):
         self.say(f"{self.name:14} {self.now():4.0f} s   {self.steps:5} steps   accuracy {accuracy:.3f}   "
                  f"{len(self.workers.processes)} workers   cost {self.account.cost(self.now()):.3f}")
 
-    # --- what came out -------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------
 
     def recovery(self):
-        """Seconds from each notice or kill that left somebody working to the next step that the server made."""
+        """Seconds from each notice or kill after which workers were left to the server's next step."""
         commits = sorted(e["at_ns"] / 1e9 for e in measure.read_jsonl(self.directory / "ps.jsonl", {"committed"}))
         found, at, kept = [], 0, []
         for when, what, rank in self.workers.happened:
@@ -251,7 +251,7 @@ class Play(play.Play):
         return found
 
     def leaving(self):
-        """Seconds from each notice that the owner gave to the worker's leaving, where nobody else gives any."""
+        """Seconds from each notice of the owner to the worker's leaving, if only the owner gives notices."""
         told, found = {}, []
         if not self.owner or self.strategy.setting["available"] is not None:
             return found
@@ -283,7 +283,7 @@ class Play(play.Play):
             "next_step_mean_s": statistics.fmean(recovery) if recovery else None,
             "targets": self.targets, "spent_s": row["worker_s"] if row else None,
             "money": row["money"] * HOUR_S / self.setting["hour_s"] if row else None,
-            "cost_ended": self.account.cost(ended),  # as the owner's, not only until the aim was reached
+            "cost_ended": self.account.cost(ended),  # as the owner's, not only until the target was reached
             "sent_away": row["sent_away"] if row else 0,
             "leaving_s": max(leaving) if leaving else None,
             "leaving_mean_s": statistics.fmean(leaving) if leaving else None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pictures in the manner of Zhang et al.'s Figures 4 to 10: accuracy over cost and over time, workers and price."""
+"""Pictures like Zhang et al.'s Figures 4 to 10: accuracy over cost and over time, workers and price."""
 import os
 import pathlib
 
@@ -33,7 +33,7 @@ def curves(setting, records, names, axes, over, label):
 
 
 def wanted(setting):
-    """What the runs are to reach: accuracy or loss."""
+    """The target of the runs: accuracy or loss."""
     return "accuracy" if setting["job"]["target_loss"] is None else "loss"
 
 
@@ -43,7 +43,8 @@ def firsts_of(records):
 
 
 def machines(figure, records, names):
-    """A panel a strategy, of its first run: its workers over time, what its owner wanted, and the market's price."""
+    """One panel for each strategy, from its first run: its workers over time, the owner's target, and the market's
+    price."""
     firsts = firsts_of(records)
     panels = figure.subplots(len(firsts), 1, sharex=True, squeeze=False)
     for axes, record in zip(panels[:, 0], firsts):
@@ -64,7 +65,7 @@ def machines(figure, records, names):
 
 
 def overview(setting, records, names):
-    """All of it in one picture."""
+    """All in one picture."""
     figure = plt.figure(figsize=(13, max(6.5, 1.3 * len(names))), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1, 1.1))
     for axes, (over, label) in zip(left.subplots(2, 1), (("cost", "cost"), ("t", "seconds"))):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of a market's strategies: what each needed for the same accuracy."""
+"""The table of a market's strategies: the cost and time of each for the same accuracy."""
 import math
 import statistics
 
@@ -17,7 +17,8 @@ def spread(values, form):
 
 
 def ratios(records, name, field):
-    """field of a strategy over that of the first uninterrupted one, seed by seed, where both have their accuracy."""
+    """A strategy's field divided by that of the first uninterrupted one, seed by seed, where both reach the
+    accuracy."""
     first = next((r["strategy"] for r in records if r["kind"] == REFERENCE), None)
     base = {r["seed"]: r for r in records if r["strategy"] == first and r["reached"]}
     return [r[field] / base[r["seed"]][field] for r in records
@@ -44,7 +45,7 @@ def summary(records):
 
 
 def wanted(job):
-    """What a run is to reach, in words."""
+    """The target of a run, as text."""
     if job["target_loss"] is not None:
         return f"test loss {job['target_loss']:g}"
     return f"test accuracy {job['target_accuracy']:g}"

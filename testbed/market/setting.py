@@ -24,7 +24,7 @@ PRICE = variant({
 })
 STRATEGY = variant({
     "uninterrupted": {"name": (NAME, None), "n": (COUNT, REQUIRED)},
-    # Those of which the numbers are missing have a `plan`, which finds them.
+    # Strategies that may have a `plan` instead of numbers; it computes them.
     "one-bid": {"name": (NAME, None), "n": (COUNT, None), "bid": (MONEY, None), "plan": (WORDS, None)},
     "two-bid": {"name": (NAME, None), "n": (COUNT, None), "n_high": (COUNT, None), "high": (MONEY, None),
                 "low": (MONEY, None), "plan": (WORDS, None)},
@@ -67,7 +67,7 @@ def bids(strategy):
 
 
 def check_numbers(strategy, at, fail):
-    """Either the numbers are there, or the plan that finds them."""
+    """Either the numbers are given, or the plan that computes them."""
     for field in PLANNED.get(strategy["kind"], ()):
         if strategy["plan"] is None and strategy[field] is None:
             fail(f"{at}.{field}", "is missing (or plan)")
@@ -128,6 +128,6 @@ def parse(source, name, folder):
 
 
 def load(name):
-    """A setting by file name, or by the name of one in testbed/market/scenarios."""
+    """A setting by file name, or by its name in testbed/market/scenarios."""
     path, source = scenario.find(name, SCENARIOS)
     return parse(source, path.name, path.resolve().parent)

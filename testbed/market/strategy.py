@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who has a machine in a slot, what it may cost, and what is paid for it.
+"""The ranks that have a machine in a slot, the bid for it, and its price.
 
-A bid is the most that a machine's owner pays: it runs in the slots whose price is not above it, and pays the slot's
-price. Preemptible machines have a price of their own, no bid, and are there in a slot with a probability."""
+A bid is the most that is paid for a machine: it runs in the slots whose price is not above the bid, at the slot's
+price. Preemptible machines have a price of their own, no bid, and are available in a slot with a given probability."""
 import random
 
 
@@ -13,11 +13,11 @@ class Strategy:
         self.seed = seed
 
     def most(self):
-        """How many workers there may be at once."""
+        """The largest number of workers at once."""
         return self.setting["n_max"] if self.kind == "owner" else self.setting["n"]
 
     def bid(self, rank):
-        """None: there is no bid that a price could be above."""
+        """None: there is no bid."""
         if self.kind == "one-bid":
             return self.setting["bid"]
         if self.kind == "two-bid":
@@ -25,7 +25,7 @@ class Strategy:
         return None
 
     def available(self, rank, slot):
-        """Whether a preemptible machine is there: drawn for each rank and slot, whatever is asked when."""
+        """Whether a preemptible machine is available: drawn for each rank and slot, whatever the order of calls."""
         dice = random.Random(f"machine:{self.seed}:{rank}:{slot}")
         return dice.random() < self.setting["available"]
 
@@ -37,21 +37,21 @@ class Strategy:
         return {rank for rank in wanted if self.bid(rank) is None or price <= self.bid(rank)}
 
     def pays(self, rank, price):
-        """For an hour of this machine while the market's price is this one: never more than its bid."""
+        """The price of this machine for an hour at the market's present price: never more than its bid."""
         if self.setting.get("price") is not None:
             return self.setting["price"]
         return price if self.bid(rank) is None else min(price, self.bid(rank))
 
 
 class Account:
-    """What machines cost, from when they start until they are gone."""
+    """The cost of machines, from their start until they are gone."""
 
     def __init__(self, strategy, prices, slot_s, hour_s, always=0.0):
         self.strategy = strategy
         self.prices = prices
         self.slot_s = slot_s
         self.hour_s = hour_s
-        self.always = always  # for an hour of what runs all the time
+        self.always = always  # for an hour of the programs that run all the time
         self.lives = []  # [rank, begun s, ended s or None]
 
     def begin(self, rank, t):
@@ -76,7 +76,7 @@ class Account:
         return cost
 
     def cost(self, until):
-        """Of the run up to this time, in the price's money."""
+        """The cost of the run up to this time, in the price's currency."""
         return sum(self.life_cost(life, until) for life in self.lives) + until / self.hour_s * self.always
 
     def worker_s(self, until):

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a run costs: functions by their seconds and memory, services by the hour (MLLess, arXiv 2206.05786, 6.1)."""
+"""The cost of a run: functions by seconds and memory, services by the hour (MLLess, arXiv 2206.05786, 6.1)."""
 
 
 def cost(prices, worker_s, seconds):
-    """Of so many seconds of functions in all, and of services for as long as the run lasts."""
+    """The cost of functions for worker_s seconds in all, and of services for the run's time."""
     services = sum(service["hour"] for service in prices["services"])
     return worker_s * prices["memory_gb"] * prices["gb_second"] + seconds / 3600 * services
 
 
 class Account:
-    """Lives of workers: [begun s, ended s or None]. A function is paid from its start until it has ended."""
+    """Processes of workers: [begun s, ended s or None]. A function is paid from its start to its end."""
 
     def __init__(self):
         self.lives = []

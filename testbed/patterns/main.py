@@ -74,7 +74,7 @@ def main():
     else:
         report.table(chosen, records, sys.stdout)
     if not options.no_pictures:
-        from . import plots  # takes a second to load: not before it is needed
+        from . import plots  # takes a second to load: only when it is needed
         print(f"   picture: {plots.draw(records, options.out)}", file=sys.stderr)
     beyond = [record["pattern"] for record in records if not record["within"]]
     if beyond:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One run of a pattern: controller, server, observer and workers, Heddle's programs on the loopback interface.
 
-A worker lives until it has made its gradients, until its time is over (short-lived: notice, then SIGKILL), for one
+A worker runs until it has computed its gradients, until its time is over (short-lived: notice, then SIGKILL), for one
 step (map-reduce), or for as long as the job's owner pays for it (budget)."""
 import json
 import signal
@@ -19,9 +19,9 @@ JOB = "pattern"
 OBSERVER = 4000
 EVERY_MS = 100  # between two evaluations
 SEEN_S = 3.0
-LOOK_S = 0.3  # between two looks at the owner's target
+LOOK_S = 0.3  # between two questions for the owner's target
 SPARE_S = 0.7  # of each worker, to end within a budget
-BUDGETED = ["--grace", 1, "--shards", "live"]  # who is left takes over the rows of who was sent away
+BUDGETED = ["--grace", 1, "--shards", "live"]  # the remaining workers take over the rows of those sent away
 
 
 def free_address():
@@ -45,7 +45,7 @@ class Life:
         self.process.send_signal(number)
 
     def summary(self):
-        """What it wrote at its end; None: it was killed before."""
+        """The summary that it wrote at its end; None: it was killed before."""
         lines = [line for line in self.path.read_text(errors="replace").splitlines() if line.startswith('{"role"')]
         return json.loads(lines[-1]) if lines else None
 
@@ -70,7 +70,7 @@ class Play(play.Play):
     # --- processes ---------------------------------------------------------------------------
 
     def words(self):
-        """What the pattern is to heddle-train. Processes begin and end one after the other: N of N-sync is all."""
+        """heddle-train's options for the pattern. Processes start and end one after the other: N of N-sync is all."""
         pattern, everybody = self.pattern, f"nsync:{self.setting['workers']}"
         words = ["--lr", self.setting["learning_rate"]]
         if self.kind in ("asynchronous", "short-lived", "budget"):
@@ -94,7 +94,7 @@ class Play(play.Play):
             "HEDDLE_WORLD_SIZE": str(self.setting["workers"]), "HEDDLE_HOST": f"h{rank}"})
 
     def live(self, rank, steps, first, more=()):
-        """A worker of this rank that makes so many gradients, from its first-th minibatch on."""
+        """Starts a worker of this rank that computes this many gradients, from its first-th minibatch on."""
         name = f"w{rank}-{len(self.account.lives)}"
         span = self.account.begin(self.now())
         process = self.member(name, rank, [
@@ -113,7 +113,7 @@ class Play(play.Play):
         self.wait_ready(("ctl", "ps"))
 
     def end_server(self):
-        """Its log is whole then."""
+        """Then its log is complete."""
         self.nodes["ps"].terminate()
         try:
             self.nodes["ps"].wait(READY_S)
@@ -123,21 +123,21 @@ class Play(play.Play):
     # --- time ---------------------------------------------------------------------------------
 
     def reap(self):
-        """Workers that have ended since the last call. One that ended by an error ends the run."""
+        """Handles workers that have ended since the last call. One that ended with an error ends the run."""
         gone = [life for life in self.alive if life.process.poll() is not None]
         for life in gone:
             life.span[1] = self.now()
             self.alive.remove(life)
             self.ended.append(life)
-            if life.told and life.process.returncode == -signal.SIGTERM:
-                life.killed = True  # its time was over before it could hear of it
+            if life.told and life.process.returncode in (-signal.SIGINT, -signal.SIGTERM):
+                life.killed = True  # the signal came before it could handle it
             if life.process.returncode != 0 and not life.killed:
                 said = life.path.read_text(errors="replace").strip()
                 raise PlayError(f"worker {life.rank}: status {life.process.returncode}: {said[-300:]}")
         return gone
 
     def turn(self):
-        """A moment of the run; returns who has ended."""
+        """One iteration of the run; returns the processes that have ended."""
         time.sleep(POLL_S)
         self.check_nodes()
         if "observer" in self.nodes:
@@ -151,7 +151,7 @@ class Play(play.Play):
         return self.reap()
 
     def watch(self):
-        """The observer, once there is a job that it can watch."""
+        """Starts the observer, once there is a job that it can watch."""
         if "observer" not in self.nodes:
             self.nodes["observer"] = self.member("observer", OBSERVER, ["--evaluate", "--every-ms", EVERY_MS])
 
@@ -175,7 +175,8 @@ class Play(play.Play):
             self.all_ended()
 
     def short_lived(self):
-        """A life follows the other until the rank's gradients are made; what a killed one made is made again."""
+        """One process follows another until the rank's gradients are computed; those of a killed one are computed
+        again."""
         made = dict.fromkeys(range(self.setting["workers"]), 0)
         more = ["--memory-mb", self.pattern["memory_mb"], "--grace", self.pattern["grace_s"]]
         for rank in made:
@@ -196,7 +197,7 @@ class Play(play.Play):
                     self.live(life.rank, self.job["gradients"] - made[life.rank], made[life.rank], more)
 
     def follow(self, made):
-        """As many workers as the job's owner says; whoever is too many it sends away itself."""
+        """Keeps as many workers as the job's owner wants; it sends surplus ones away itself."""
         row = self.owner.look()
         target = row["target"] if row and self.owner.is_set else 0
         if not target:
@@ -210,7 +211,7 @@ class Play(play.Play):
                 self.live(rank, 0, made.get(rank, 0), BUDGETED)
 
     def budget(self):
-        """Ends with the gradients of all, or with what may be spent, whatever comes first."""
+        """Ends with the gradients of all, or with the budget, whichever comes first."""
         limit, made, looked = self.pattern["worker_s"], {}, 0.0
         wanted = self.job["gradients"] * self.setting["workers"]
         words = (f"policy=budget n={self.setting['workers']} worker_s={limit} "
@@ -238,7 +239,7 @@ class Play(play.Play):
                 made[life.rank] = made.get(life.rank, 0) + (summary["steps"] if summary else 0)
 
     def run(self):
-        """The pattern to its end. Returns the record."""
+        """Runs the pattern to its end. Returns the record."""
         ways = {"map-reduce": self.map_reduce, "short-lived": self.short_lived, "budget": self.budget}
         try:
             self.start_nodes()
@@ -246,7 +247,7 @@ class Play(play.Play):
             ways.get(self.kind, self.steady)()
             ended = self.now()
             newest = max((s["version"] for s in self.summaries()), default=0)
-            until = self.now() + SEEN_S  # the observer looks now and then
+            until = self.now() + SEEN_S  # the observer evaluates at intervals
             while self.now() < until and not (self.evaluations and self.evaluations[-1]["version"] >= newest):
                 self.turn()
             self.end_server()
@@ -254,7 +255,7 @@ class Play(play.Play):
         finally:
             self.kill(life.process for life in self.alive)
 
-    # --- what came out ------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------
 
     def summaries(self):
         return [summary for summary in (life.summary() for life in self.ended) if summary]

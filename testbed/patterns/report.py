@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of patterns: what each came to with the same number of gradients, and what that took."""
+"""The table of patterns: the result of each after the same number of gradients, and its cost."""
 from market.report import spread
 
 HEAD = ("pattern", "loss", "accuracy", "gradients", "updates", "time s", "pushed MB", "pulled MB", "lives", "worker-s",
@@ -7,7 +7,7 @@ HEAD = ("pattern", "loss", "accuracy", "gradients", "updates", "time s", "pushed
 
 
 def remark(runs):
-    """What is particular about a pattern."""
+    """Notes about a pattern."""
     said = []
     if runs[0]["budget_s"]:
         said.append(f"of {runs[0]['budget_s']:g} worker-s")

@@ -49,7 +49,7 @@ SETTING = record({
 
 
 def check(setting, fail):
-    """What one field must be because of another."""
+    """Checks fields that depend on each other."""
     pattern, gradients = setting["pattern"], setting["job"]["gradients"]
     for field in ("local_steps", "rounds"):
         if gradients % pattern.get(field, 1):
@@ -71,13 +71,13 @@ def parse(source, name):
 
 
 def load(name):
-    """A setting by file name, or by the name of one in testbed/patterns/scenarios."""
+    """A setting by file name, or by its name in testbed/patterns/scenarios."""
     path, source = scenario.find(name, SCENARIOS)
     return parse(source, path.name)
 
 
 def load_all(names):
-    """Settings that one table can compare: of the same job, with as many workers. Raises ScenarioError."""
+    """Settings that one table can compare: of the same job, with equally many workers. Raises ScenarioError."""
     settings = [load(name) for name in names]
     first = settings[0]
     for own in settings[1:]:

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- where a field stands: the text is known to be JSON by now ----------------------------- */
+/* --- the line of a field: the text is known to be JSON here -------------------------------- */
 
 static const char *skip_space(const char *at) {
 	return at + strspn(at, " \t\r\n");
 }
 
-/* at is on the opening quote. */
+/* at points to the opening quote. */
 static const char *skip_string(const char *at) {
 	for (at++; *at && *at != '"'; at++)
 		if (*at == '\\' && at[1])
@@ -60,7 +60,7 @@ static const char *step_into(const char *at, const char *name, size_t name_bytes
 	return NULL;
 }
 
-/* The line on which the value at a path begins; of a missing one, that of what should hold it. */
+/* The line on which the value at a path begins; of a missing one, that of its container. */
 static unsigned line_of(const char *text, const char *path) {
 	const char *at = skip_space(text), *next = at;
 	unsigned line = 1;
@@ -197,7 +197,7 @@ void hd_read_object(
 	const struct hd_field *fields,
 	void *object
 ) {
-	/* jansson's iterators want changeable what they only read. */
+	/* jansson's iterators take a non-const pointer, although they only read. */
 	const union {
 		const json_t *read;
 		json_t *changed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* JSON objects read by tables: one row a field, its kind, its place in a struct and its limits. */
+/* JSON objects read by tables: one row for each field, with its kind, its place in a struct and its limits. */
 #ifndef HD_FIELDS_H
 #define HD_FIELDS_H
 
@@ -29,10 +29,10 @@ struct hd_field {
 	void (*read)(struct hd_reader *reader, const json_t *value, const char *path, void *into);
 };
 
-/* The first error ends everything: later calls do nothing. */
+/* After the first error all later calls do nothing. */
 struct hd_reader {
 	const char *file;
-	const char *text; /* all of it: errors say on which line */
+	const char *text; /* the whole text, to find the lines of errors */
 	char *error;
 	size_t error_bytes;
 	bool failed;
@@ -46,7 +46,7 @@ struct hd_field_array {
 	const struct hd_field *fields;
 };
 
-/* "FILE: line N: PATH: what" into reader->error, unless an earlier error stands there. */
+/* Writes "FILE: line N: PATH: what" into reader->error, unless it has an earlier error. */
 __attribute__((format(printf, 3, 4))) void
 hd_reader_fail(struct hd_reader *reader, const char *path, const char *format, ...);
 
@@ -56,7 +56,7 @@ void hd_field_join(char out[HD_FIELD_PATH_BYTES], const char *path, const char *
 /* The row of that name, NULL when there is none. A table ends with an empty row. */
 const struct hd_field *hd_field_find(const struct hd_field *fields, const char *name);
 
-/* One value into its place in `object`. */
+/* Reads one value into its place in `object`. */
 void hd_read_field(
 	struct hd_reader *reader,
 	const json_t *value,
@@ -64,7 +64,7 @@ void hd_read_field(
 	const struct hd_field *field,
 	void *object
 );
-/* Every member by its row; unknown and missing ones are errors. */
+/* Reads every member by its row; unknown and missing ones are errors. */
 void hd_read_object(
 	struct hd_reader *reader,
 	const json_t *value,
@@ -72,7 +72,7 @@ void hd_read_object(
 	const struct hd_field *fields,
 	void *object
 );
-/* An array of objects. */
+/* Reads an array of objects. */
 void hd_read_array(
 	struct hd_reader *reader,
 	const json_t *value,

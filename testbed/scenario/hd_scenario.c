@@ -16,7 +16,7 @@
 #define DIGITS_CLASSES 10
 #define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
-/* "worker:3" and the like; prefix ends in the colon. */
+/* "worker:3" and the like; prefix includes the colon. */
 static bool parse_numbered(const char *text, const char *prefix, uint32_t *number) {
 	size_t bytes = strlen(prefix);
 	unsigned long n;
@@ -31,7 +31,7 @@ static bool parse_numbered(const char *text, const char *prefix, uint32_t *numbe
 	return true;
 }
 
-/* `other` is the place besides workers and the server. */
+/* `other` is the permitted place besides workers and the server. */
 static void read_place(
 	struct hd_reader *reader,
 	const json_t *value,
@@ -430,7 +430,7 @@ void hd_scenario_init(struct hd_scenario *scenario) {
 	};
 }
 
-/* `list[index].member` names a worker or aggregator that there is. */
+/* Checks that `list[index].member` names an existing worker or aggregator. */
 static void check_place(
 	struct hd_reader *reader,
 	const char *list,
@@ -448,7 +448,7 @@ static void check_place(
 		hd_reader_fail(reader, path, "there are %u aggregators", s->aggregators);
 }
 
-/* Workers have events of their own; a replica must be there to die. */
+/* Workers have events of their own; a replica must exist to be killed. */
 static void check_node_event(
 	struct hd_reader *reader,
 	uint32_t i,
@@ -478,7 +478,7 @@ static void check_tenant(struct hd_reader *reader, uint32_t i, const struct hd_s
 	}
 }
 
-/* What one field must be because of another. */
+/* Checks fields that depend on each other. */
 static void check_together(struct hd_reader *reader, const struct hd_scenario *s) {
 	for (uint32_t i = 0; i < s->tenant_count; i++) {
 		check_place(reader, "tenants", i, "from", s->tenants[i].from, s);

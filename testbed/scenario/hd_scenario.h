@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scenario files (docs/scenarios.md): one cluster, its job, and what befalls it. Read by heddle-sim
- * here and by the demo in Python; both refuse what they do not know, naming file and field.
+ * Scenario files (docs/scenarios.md): one cluster, its job, and its faults and events. Read by heddle-sim here and by
+ * the demo in Python; both refuse unknown fields, with file and field in the error.
  */
 #ifndef HD_SCENARIO_H
 #define HD_SCENARIO_H
@@ -12,7 +12,7 @@
 #define HD_SCENARIO_BYTES_MAX (1u << 20)
 #define HD_SCENARIO_TENANTS_MAX 64
 #define HD_SCENARIO_EVENTS_MAX 1000
-#define HD_SCENARIO_NOTICE_S 2 /* of a preemption that does not say it */
+#define HD_SCENARIO_NOTICE_S 2 /* the default notice of a preemption */
 #define HD_SCENARIO_LAYERS_MAX 16
 #define HD_SCENARIO_WORKERS_MAX 4096
 #define HD_SCENARIO_TEXT_BYTES 201
@@ -30,15 +30,15 @@ enum hd_place_kind {
 
 struct hd_place {
 	uint8_t kind; /* enum hd_place_kind */
-	uint32_t worker; /* rank, or which aggregator */
+	uint32_t worker; /* rank, or index of the aggregator */
 };
 
-/* What is redrawn or scaled: compute times or link rates. */
+/* How compute times or link rates are redrawn or scaled. */
 enum hd_variation_kind {
 	HD_VARIATION_NONE,
 	HD_VARIATION_FRACTION, /* `fraction` of the workers times `factor` */
 	HD_VARIATION_EXPONENTIAL, /* each step times Exp(1) */
-	HD_VARIATION_REDRAW /* each worker times U[low, high], anew every `every_s` */
+	HD_VARIATION_REDRAW /* each worker times U[low, high], drawn again every `every_s` */
 };
 
 struct hd_variation {
@@ -61,7 +61,7 @@ struct hd_scenario_job {
 	uint32_t sync_count;
 	struct hd_federated federated;
 	double target_accuracy;
-	uint8_t payload, pull_payload; /* enum hd_dtype: in which updates, models travel */
+	uint8_t payload, pull_payload; /* enum hd_dtype: types of updates and models on the wire */
 	uint64_t
 		update_bytes; /* as fp32, a multiple of 4; from the model on the digits when the file has none: */
 	bool bytes_of_model;
@@ -77,11 +77,10 @@ struct hd_scenario_event {
 	double at_s;
 	uint32_t worker;
 	uint8_t what; /* enum hd_scenario_do */
-	double notice_s; /* of a preemption: the machine lives so long yet */
+	double notice_s; /* of a preemption: remaining time of the machine */
 };
 
-/* What befalls a process that is no worker: killed, and started again (a server as the replica of whoever took its
- * place). */
+/* An event of a process other than a worker: killed, and started again (a server as the replica of its successor). */
 struct hd_scenario_node_event {
 	double at_s;
 	struct hd_place node;
@@ -95,23 +94,23 @@ enum hd_scenario_do {
 	HD_DO_PREEMPT /* its machine is taken away after a notice */
 };
 
-/* A crash (down for so long), a partition (cut off) or a stop (SIGSTOP until then). */
+/* A crash (down for this time), a partition (unreachable) or a stop (SIGSTOP until then). */
 struct hd_scenario_fault {
 	double at_s, for_s;
 	struct hd_place node;
 };
 
-/* Simulator only: how the job's workers and the server's disk behave. */
+/* Simulator only: the behaviour of the job's workers and the server's disk. */
 struct hd_scenario_sim {
-	uint32_t depth; /* pushes of one worker under way at once */
+	uint32_t depth; /* pushes of one worker in flight at once */
 	double cancel; /* probability that a push is withdrawn soon after */
 	double conditional; /* probability that a pull asks for something newer only */
 	uint32_t checkpoint_commits; /* 0: no checkpoints */
 	double disk_ms, disk_error; /* time of a checkpoint, probability that it fails */
-	uint64_t updates; /* stop after so many pushes; 0: by time only */
-	double settle_s; /* what everything pending may take once faults and pushes stop */
+	uint64_t updates; /* stop after this many pushes; 0: by time only */
+	double settle_s; /* limit for everything pending after faults and pushes stop */
 	uint32_t hold_ms; /* 0: HD_HOLD_US */
-	uint32_t credit_kb; /* pushes and pulls up to so many KiB need not ask; 0: all ask */
+	uint32_t credit_kb; /* pushes and pulls up to this many KiB need no request; 0: all do */
 };
 
 struct hd_scenario {
@@ -120,7 +119,7 @@ struct hd_scenario {
 	uint64_t seed;
 	uint32_t workers;
 	uint32_t racks; /* switches in a row; 1: a star */
-	char switches[16]; /* what they are in the demo: bridge, bmv2 */
+	char switches[16]; /* their kind in the demo: bridge, bmv2 */
 	double link_mbps, server_link_mbps;
 	uint32_t aggregators; /* each on a host of its own in rack 0 */
 	double aggregator_link_mbps;
@@ -131,10 +130,10 @@ struct hd_scenario {
 	uint32_t monitors; /* 1: a link monitor on each host */
 	uint32_t
 		replica; /* 1: a replica of the server, on the host "rp", whose link is as the server's */
-	uint32_t never_alone; /* 1: no server begins the job without the controller's word */
-	double div_max; /* how far it may be; 0: however far */
-	uint32_t
-		replicate_every; /* a state after so many commits, instead of each update; 0: each update */
+	uint32_t never_alone; /* 1: no server begins the job without an assignment */
+	double div_max; /* bound of the replica's distance; 0: none */
+	/* A state after this many commits, instead of updates; 0: each update. */
+	uint32_t replicate_every;
 	struct hd_scenario_job job;
 	struct hd_variation compute, links;
 	uint32_t tenant_count;
@@ -152,7 +151,7 @@ struct hd_scenario {
 	struct hd_scenario_sim sim;
 };
 
-/* The rack that a worker is in, from 0: the ranks in equal runs. Everybody else is in rack 0. */
+/* The rack of a worker, from 0: the ranks in equal ranges. All other nodes are in rack 0. */
 static inline uint32_t hd_scenario_rack(const struct hd_scenario *scenario, uint32_t worker) {
 	return worker * scenario->racks / scenario->workers;
 }

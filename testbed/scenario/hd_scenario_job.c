@@ -68,7 +68,7 @@ static const struct hd_field federated_fields[] = {
 	{0},
 };
 
-/* Simulated clients have no epochs: what matters is who is drawn, how long they have, and what they weigh. */
+/* Simulated clients have no epochs: only the drawn clients, their time and their weights matter. */
 static void
 read_federated(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	struct hd_scenario_job *job = into;

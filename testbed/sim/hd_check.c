@@ -27,51 +27,51 @@ const char *hd_check_failure(const struct hd_check *check) {
 	return check->failed ? check->failure : NULL;
 }
 
-static bool life_grow(struct hd_check_life *life) {
-	size_t capacity = life->capacity ? 2 * life->capacity : 256;
-	uint64_t *hash = realloc(life->hash, 2 * capacity * sizeof *hash);
+static bool log_grow(struct hd_check_log *log) {
+	size_t capacity = log->capacity ? 2 * log->capacity : 256;
+	uint64_t *hash = realloc(log->hash, 2 * capacity * sizeof *hash);
 	struct hd_check_commit *commits;
 
 	if (!hash)
 		return false;
-	life->hash = hash;
-	commits = realloc(life->commits, capacity * sizeof *commits);
+	log->hash = hash;
+	commits = realloc(log->commits, capacity * sizeof *commits);
 	if (!commits)
 		return false;
-	life->commits = commits;
-	life->capacity = capacity;
+	log->commits = commits;
+	log->capacity = capacity;
 	return true;
 }
 
-static void life_free(struct hd_check_life *life) {
-	free(life->hash);
-	free(life->commits);
+static void log_free(struct hd_check_log *log) {
+	free(log->hash);
+	free(log->commits);
 }
 
-void hd_check_life_add(
+void hd_check_log_add(
 	struct hd_check *check,
-	struct hd_check_life *life,
+	struct hd_check_log *log,
 	const struct hd_check_commit *commit,
 	const uint64_t hash[2]
 ) {
-	if (life->count == life->capacity && !life_grow(life)) {
+	if (log->count == log->capacity && !log_grow(log)) {
 		hd_check_fail(check, "out of memory");
 		return;
 	}
-	life->commits[life->count] = *commit;
-	life->hash[2 * life->count] = hash[0];
-	life->hash[2 * life->count + 1] = hash[1];
-	life->count++;
+	log->commits[log->count] = *commit;
+	log->hash[2 * log->count] = hash[0];
+	log->hash[2 * log->count + 1] = hash[1];
+	log->count++;
 }
 
-/* The shadow model is the life's next version; within a sum there is a version, but no model. */
+/* The shadow model becomes the incarnation's next version; within a sum there are versions without a model. */
 static void
-life_add(struct hd_check *check, struct hd_check_life *life, struct hd_check_commit commit) {
+log_add(struct hd_check *check, struct hd_check_log *log, struct hd_check_commit commit) {
 	uint64_t hash = check->more ? 0 : hd_check_hash(check->shadow, check->values);
 	uint64_t pulled
 		= hash && hd_dtype_is_half(check->pull_dtype) ? hd_check_pulled_hash(check) : hash;
 
-	hd_check_life_add(check, life, &commit, (const uint64_t[2]){hash, pulled});
+	hd_check_log_add(check, log, &commit, (const uint64_t[2]){hash, pulled});
 }
 
 int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check) {
@@ -102,8 +102,8 @@ void hd_check_destroy(struct hd_check *check) {
 			free(check->workers[i].records[j].data);
 		free(check->workers[i].records);
 	}
-	for (uint32_t i = 0; i < check->life_count; i++)
-		life_free(&check->lives[i]);
+	for (uint32_t i = 0; i < check->log_count; i++)
+		log_free(&check->logs[i]);
 	hd_check_contents_fini(check);
 	free(check->workers);
 	free(check);
@@ -139,90 +139,88 @@ static bool grow(struct hd_check_worker *worker, uint32_t round) {
 
 /* --- versions ------------------------------------------------------------------------------ */
 
-struct hd_check_life *hd_check_present(struct hd_check *check) {
-	return check->present >= 0 ? &check->lives[check->present] : NULL;
+struct hd_check_log *hd_check_present(struct hd_check *check) {
+	return check->present >= 0 ? &check->logs[check->present] : NULL;
 }
 
-/* The newest life with an incarnation, or -1. */
-int hd_check_find_life(const struct hd_check *check, uint16_t incarnation) {
-	for (uint32_t i = check->life_count; i-- > 0;)
-		if (check->lives[i].incarnation == incarnation)
+/* The newest entry with an incarnation, or -1. */
+int hd_check_find_log(const struct hd_check *check, uint16_t incarnation) {
+	for (uint32_t i = check->log_count; i-- > 0;)
+		if (check->logs[i].incarnation == incarnation)
 			return (int)i;
 	return -1;
 }
 
-struct hd_check_life *
-hd_check_life_begin(struct hd_check *check, uint16_t incarnation, int parent, uint64_t first) {
-	struct hd_check_life *life = &check->lives[check->life_count];
+struct hd_check_log *
+hd_check_log_begin(struct hd_check *check, uint16_t incarnation, int parent, uint64_t first) {
+	struct hd_check_log *log = &check->logs[check->log_count];
 
-	if (hd_check_find_life(check, incarnation) >= 0
-	    || check->life_count == HD_CHECK_LIVES_MAX) {
+	if (hd_check_find_log(check, incarnation) >= 0 || check->log_count == HD_CHECK_LOGS_MAX) {
 		hd_check_fail(check, "the server came back with incarnation %u again", incarnation);
 		return NULL;
 	}
-	check->life_count++;
-	*life = (struct hd_check_life
-	){.incarnation = incarnation, .parent = parent, .first = first};
-	return life;
+	check->log_count++;
+	*log = (struct hd_check_log){.incarnation = incarnation, .parent = parent, .first = first};
+	return log;
 }
 
-/* That life ended before it gave out a version. */
-static void life_undo(struct hd_check *check, struct hd_check_life *life) {
-	life_free(life);
-	*life = (struct hd_check_life){.parent = -1}; /* no version has incarnation 0 */
-	check->life_count -= life == &check->lives[check->life_count - 1];
+/* That incarnation ended before any node saw a version of it. */
+static void log_undo(struct hd_check *check, struct hd_check_log *log) {
+	log_free(log);
+	*log = (struct hd_check_log){.parent = -1}; /* no version has incarnation 0 */
+	check->log_count -= log == &check->logs[check->log_count - 1];
 }
 
 /* After a restart (and at the start) the first version shows the new incarnation. */
-bool hd_check_enter_life(struct hd_check *check, hd_version version) {
+bool hd_check_enter_log(struct hd_check *check, hd_version version) {
 	uint16_t incarnation = hd_version_incarnation(version);
-	struct hd_check_life *last = hd_check_present(check);
+	struct hd_check_log *last = hd_check_present(check);
 
 	if (!check->restored) {
-		/* One that its checkpoint could not claim: another is drawn before anything is given out. */
-		if (last && last->count == 1 && hd_check_find_life(check, incarnation) < 0)
+		/* Its checkpoint could not claim this incarnation: another is drawn before any version is sent. */
+		if (last && last->count == 1 && hd_check_find_log(check, incarnation) < 0)
 			last->incarnation = incarnation;
 		return true;
 	}
 	if (last && last->incarnation == incarnation && last->count == 1)
-		life_undo(check, last);
-	last = hd_check_life_begin(
+		log_undo(check, last);
+	last = hd_check_log_begin(
 		check, incarnation, check->restored_from, check->restored_counter
 	);
 	if (!last)
 		return false;
-	check->present = (int)(last - check->lives);
-	life_add(check, last, (struct hd_check_commit){0});
+	check->present = (int)(last - check->logs);
+	log_add(check, last, (struct hd_check_commit){0});
 	check->restored = false;
 	return !check->failed;
 }
 
 /* The hash of the model at a version, or NULL. */
 uint64_t *hd_check_hash_at(const struct hd_check *check, hd_version version) {
-	int found = hd_check_find_life(check, hd_version_incarnation(version));
+	int found = hd_check_find_log(check, hd_version_incarnation(version));
 	uint64_t counter = hd_version_counter(version);
-	const struct hd_check_life *life;
-	uint64_t *life_hash;
+	const struct hd_check_log *log;
+	uint64_t *log_hash;
 
 	if (found < 0)
 		return NULL;
-	life = &check->lives[found];
-	if (counter < life->first || counter - life->first >= life->count)
+	log = &check->logs[found];
+	if (counter < log->first || counter - log->first >= log->count)
 		return NULL;
-	life_hash = &life->hash[2 * (counter - life->first)];
-	return *life_hash ? life_hash : NULL;
+	log_hash = &log->hash[2 * (counter - log->first)];
+	return *log_hash ? log_hash : NULL;
 }
 
-/* Whether a base lies on the present history: each later life began at or after it. */
+/* Whether a base is in the present history: each later incarnation began at or after it. */
 static bool in_history(const struct hd_check *check, hd_version base) {
 	int at = check->present;
 
 	if (!hd_check_hash_at(check, base))
 		return false;
-	while (at >= 0 && check->lives[at].incarnation != hd_version_incarnation(base)) {
-		if (hd_version_counter(base) > check->lives[at].first)
+	while (at >= 0 && check->logs[at].incarnation != hd_version_incarnation(base)) {
+		if (hd_version_counter(base) > check->logs[at].first)
 			return false;
-		at = check->lives[at].parent;
+		at = check->logs[at].parent;
 	}
 	return at >= 0;
 }
@@ -236,11 +234,11 @@ void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push) {
 	if (check->failed)
 		return;
 	record = hd_check_find(check, worker, round);
-	if (record && (record->life == push->life || record->state == RECORD_PENDING)) {
+	if (record && (record->process == push->process || record->state == RECORD_PENDING)) {
 		hd_check_fail(check, "worker %u pushed round %u twice", worker, round);
 		return;
 	}
-	/* Where a server that was cut off does not know its former lives a worker counts anew. */
+	/* After a partition a server may not know a worker's former processes: then it counts from the start. */
 	if (record && record->committed != 0
 	    && (!check->split || hd_check_led_to(check, push->base))) {
 		hd_check_fail(
@@ -259,7 +257,7 @@ void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push) {
 	hd_check_forget(record);
 	*record = (struct hd_check_record){
 		.base = push->base,
-		.life = push->life,
+		.process = push->process,
 		.salt = push->salt,
 		.dtype = push->dtype,
 		.bytes = push->bytes,
@@ -280,7 +278,7 @@ static void count_delay(struct hd_check *check, uint64_t delay) {
 		check->stats.delay_max = delay;
 }
 
-/* A sum of sparse updates has as many bytes as what they name together. */
+/* A sum of sparse updates has the bytes of the union of their indices. */
 static bool
 merges(const struct hd_check *check,
        const struct hd_event *event,
@@ -288,7 +286,7 @@ merges(const struct hd_check *check,
 	return record->dtype == HD_DTYPE_SPARSE32 && (event->more > 0 || check->more > 0);
 }
 
-/* Whether the commit of this record may happen; says why not. */
+/* Whether the commit of this record is allowed; reports why not. */
 static bool may_commit(
 	struct hd_check *check,
 	const struct hd_event *event,
@@ -356,7 +354,7 @@ static bool may_commit(
 	return false;
 }
 
-/* The parts of a sum are told one after the other, the last with nothing more to come. */
+/* The parts of a sum are reported one after the other, the last with nothing more to come. */
 static bool follows(struct hd_check *check, const struct hd_event *event) {
 	if (check->more == 0 || event->more + 1 == check->more)
 		return true;
@@ -371,8 +369,8 @@ static bool follows(struct hd_check *check, const struct hd_event *event) {
 	return false;
 }
 
-/* Applied weight = received weight: 1, but in federated rounds (hd_check_step()), and of what comes late to a job that
- * trains, which is replayed with what the commit says. */
+/* Applied weight = received weight: 1, except in federated rounds (hd_check_step()), and for late updates of a job that
+ * trains, which are replayed with the weight in the commit. */
 static bool weighs_right(
 	struct hd_check *check,
 	const struct hd_event *event,
@@ -395,22 +393,22 @@ static bool weighs_right(
 
 static void on_committed(struct hd_check *check, const struct hd_event *event) {
 	struct hd_check_record *record = hd_check_find(check, event->worker, event->round);
-	struct hd_check_life *life;
+	struct hd_check_log *log;
 	uint64_t next;
 
-	if (!follows(check, event) || !hd_check_enter_life(check, event->version))
+	if (!follows(check, event) || !hd_check_enter_log(check, event->version))
 		return;
-	life = hd_check_present(check);
-	assert(life);
-	next = life->first + life->count;
-	if (hd_version_incarnation(event->version) != life->incarnation
+	log = hd_check_present(check);
+	assert(log);
+	next = log->first + log->count;
+	if (hd_version_incarnation(event->version) != log->incarnation
 	    || hd_version_counter(event->version) != next) {
 		hd_check_fail(
 			check,
 			"version %u/%" PRIu64 " was committed where %u/%" PRIu64 " was next",
 			hd_version_incarnation(event->version),
 			hd_version_counter(event->version),
-			life->incarnation,
+			log->incarnation,
 			next
 		);
 		return;
@@ -430,7 +428,7 @@ static void on_committed(struct hd_check *check, const struct hd_event *event) {
 	record->was_committed = event->version;
 	hd_check_apply(check, record, (float)event->value, event->more);
 	check->more = event->more;
-	life_add(check, life, (struct hd_check_commit){event->worker, event->round, record->life});
+	log_add(check, log, (struct hd_check_commit){event->worker, event->round, record->process});
 	check->dirty = true;
 	count_delay(check, event->aux);
 }
@@ -446,7 +444,7 @@ static uint64_t *counter_of(struct hd_check *check, uint64_t outcome) {
 	}
 }
 
-/* Whether this outcome may be this push's; says why not. apart: it is right in another history. */
+/* Whether this outcome is allowed for this push; reports why not. apart: it is right in another history. */
 static bool
 may_end(struct hd_check *check,
 	const struct hd_event *event,
@@ -503,7 +501,7 @@ may_end(struct hd_check *check,
 
 static void on_outcome(struct hd_check *check, const struct hd_event *event) {
 	struct hd_check_record *record = hd_check_find(check, event->worker, event->round);
-	const bool apart = hd_check_told_apart(check, event, record);
+	const bool apart = hd_check_distinguishes(check, event, record);
 
 	if (!may_end(check, event, record, apart))
 		return;

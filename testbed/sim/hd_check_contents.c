@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The model that the committed updates make. */
+/* The model that results from the committed updates. */
 #include "hd_check_private.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ void hd_check_forget(struct hd_check_record *record) {
 	record->data = NULL;
 }
 
-/* As the server does: what the runs do not name stays, momentum included. */
+/* As the server does: values outside of the runs stay, momentum included. */
 static void
 apply_trained_runs(struct hd_check *check, const struct hd_check_record *record, float weight) {
 	struct hd_run runs[HD_CHECK_RUNS_MAX];
@@ -88,7 +88,7 @@ apply_trained_runs(struct hd_check *check, const struct hd_check_record *record,
 	}
 }
 
-/* What travels: in scratch. */
+/* The update as on the wire: in scratch. */
 static void
 make_travel(struct hd_check *check, const struct hd_check_record *record, float weight) {
 	if (hd_dtype_is_half(record->dtype))
@@ -111,7 +111,7 @@ static void step(struct hd_check *check, uint8_t dtype, const void *update) {
 		)hd_sgd_apply(check->shadow, check->momentum, update, check->values, &check->sgd);
 }
 
-/* The server does it block by block. */
+/* The server works block by block. */
 static void step_sum(struct hd_check *check, uint16_t steps) {
 	hd_scale_f32(check->sum, check->sum, check->values, 1.0f / (float)steps);
 	for (uint16_t i = 0; i < steps; i++)
@@ -120,7 +120,7 @@ static void step_sum(struct hd_check *check, uint16_t steps) {
 		);
 }
 
-/* A part of a sum: added as aggregators add in the order of ranks, 16 bits in fp32. The last one makes the steps. */
+/* A part of a sum: added as aggregators do in the order of ranks, 16 bits in fp32. The last one makes the steps. */
 static void add_part(struct hd_check *check, const struct hd_check_record *record, uint16_t more) {
 	bool half = hd_dtype_is_half(record->dtype), first = !check->sum;
 	uint8_t dtype = record->dtype;
@@ -206,7 +206,7 @@ void hd_check_apply(
 void hd_check_reset(struct hd_check *check, const float *model) {
 	size_t bytes = check->values * sizeof(float);
 
-	check->blind = check->sync_blind || (check->trains && check->life_count > 0);
+	check->blind = check->sync_blind || (check->trains && check->log_count > 0);
 	hd_check_merge_end(check);
 	if (model)
 		memcpy(check->shadow, model, bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Credits: what is committed under one is the round, at the position and of at most the bytes that the
- * controller said, once, and not after the server has given it up.
+ * Credits: a commit under a credit has the round and the position of the credit, and at most its bytes; it happens
+ * once, and not after the server has returned the credit.
  */
 #include "hd_check_private.h"
 
@@ -69,7 +69,7 @@ void hd_check_credits(struct hd_check *check, const struct hd_event *event, bool
 		on_credited(check, event);
 		return;
 	}
-	/* The controller may take back what was spent before it knew: the server's word counts. */
+	/* The controller may take back a credit that was spent before: the server's report counts. */
 	if (!servers || (event->kind != HD_EVENT_COMMITTED && event->kind != HD_EVENT_VOIDED))
 		return;
 	credit = find(check, event);

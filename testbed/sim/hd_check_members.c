@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who takes part, as it is said: one change is one set with one target, N, tau_max and scale, whoever hears of it, and
- * nobody goes back to an older one of the same controller. So a worker that counts under one change is not counted
- * under another as well.
+ * Membership in ROSTERs: one change has one set with one target, N, tau_max and scale at every node, and no node goes
+ * back to an older change of the same controller. So a worker that counts under one change is not counted under another
+ * as well.
  */
 #include "hd_check_private.h"
 
@@ -13,7 +13,7 @@ static bool same(const struct hd_event *a, const struct hd_event *b) {
 		&& a->bytes == b->bytes && !(a->value < b->value) && !(a->value > b->value);
 }
 
-/* Of one controller, or one life of a server without one; lives of servers are in no order. */
+/* Of one controller, or of one incarnation of a server without a controller; incarnations of servers have no order. */
 static bool same_teller(uint64_t a, uint64_t b) {
 	return hd_version_incarnation(a) == hd_version_incarnation(b);
 }
@@ -23,7 +23,7 @@ static const struct hd_event *heard(struct hd_check *check, const struct hd_even
 
 	if (kept->version == event->version)
 		return kept;
-	/* Of a newer one that has its place nothing is lost: this was compared with the first that said it, or is late. */
+	/* A newer change may have replaced it: then this one was compared with the first report, or is late. */
 	if (kept->version < event->version)
 		*kept = *event;
 	return event;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of sparse updates: what they name together, how much that is on the wire, and, of jobs that train, the step. */
+/* Sums of sparse updates: the union of their indices, its bytes on the wire, and, for jobs that train, the step. */
 #include "hd_check_private.h"
 #include "hd_limits.h"
 #include "hd_runs.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Indices from `at` on that are named (or not) in one piece. */
+/* Consecutive indices from `at` on that are all in the union, or all not. */
 static uint64_t piece(const struct hd_check *check, uint64_t at) {
 	uint64_t end = at;
 
@@ -16,7 +16,7 @@ static uint64_t piece(const struct hd_check *check, uint64_t at) {
 	return end - at;
 }
 
-/* What of the union is on the wire: as one update with the same runs would have it. */
+/* The bytes of the union on the wire: as one update with the same runs. */
 static uint64_t union_bytes(const struct hd_check *check) {
 	struct hd_run *runs = malloc((check->values / 2 + 1) * sizeof *runs);
 	size_t count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's model, its checkpoints and what workers pulled, against the updates that were committed. */
+/* Compares the server's model, its checkpoints and the workers' pulls with the committed updates. */
 #include "hd_check_private.h"
 
 #include <assert.h>
@@ -30,7 +30,8 @@ static bool differs(const struct hd_check *check, uint64_t hash, const float *da
 		&& hash != hd_check_hash(data, check->values);
 }
 
-/* Whoever shows a version first says what it is; all others must show the same. hash: the two of a version. */
+/* The first node that shows a version defines its content; all others must show the same. hash: the two of a
+ * version. */
 static void
 note_seen(const struct hd_check *check, uint64_t hash[2], bool pulled, const float *data) {
 	if (hash[pulled] != HD_CHECK_UNSEEN)
@@ -42,25 +43,25 @@ note_seen(const struct hd_check *check, uint64_t hash[2], bool pulled, const flo
 
 void hd_check_model(struct hd_check *check, const float *model, hd_version version) {
 	uint64_t bytes = check->values * sizeof(float);
-	const struct hd_check_life *life;
+	const struct hd_check_log *log;
 
 	check->dirty = false;
-	if (check->failed || !hd_check_enter_life(check, version))
+	if (check->failed || !hd_check_enter_log(check, version))
 		return;
 	if (check->more > 0) {
 		hd_check_fail(check, "a sum was committed without its last %u parts", check->more);
 		return;
 	}
-	life = hd_check_present(check);
-	assert(life);
-	if (version != hd_version_make(life->incarnation, life->first + life->count - 1)) {
+	log = hd_check_present(check);
+	assert(log);
+	if (version != hd_version_make(log->incarnation, log->first + log->count - 1)) {
 		hd_check_fail(
 			check,
 			"the server says version %u/%" PRIu64 ", its commits say %u/%" PRIu64,
 			hd_version_incarnation(version),
 			hd_version_counter(version),
-			life->incarnation,
-			life->first + life->count - 1
+			log->incarnation,
+			log->first + log->count - 1
 		);
 	} else if (!model || (!check->blind && memcmp(model, check->shadow, bytes) != 0)) {
 		uint64_t i = model ? first_difference(model, check->shadow, check->values) : 0;
@@ -79,11 +80,11 @@ void hd_check_model(struct hd_check *check, const float *model, hd_version versi
 
 void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, hd_version version) {
 	uint64_t *hash;
-	/* A restarted server has shown nothing yet, and this was on the way, or before a stopped process. */
-	bool former = check->restored
-		&& hd_check_find_life(check, hd_version_incarnation(version)) >= 0;
+	/* A restarted server has shown no version yet, and this one was in flight, or before a stopped process. */
+	bool former
+		= check->restored && hd_check_find_log(check, hd_version_incarnation(version)) >= 0;
 
-	if (check->failed || (!former && !hd_check_enter_life(check, version)))
+	if (check->failed || (!former && !hd_check_enter_log(check, version)))
 		return;
 	check->stats.pulls++;
 	hash = hd_check_hash_at(check, version);
@@ -113,7 +114,7 @@ void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, h
 bool hd_check_is(struct hd_check *check, const float *model, hd_version version) {
 	uint64_t *hash;
 
-	if (!hd_check_enter_life(check, version))
+	if (!hd_check_enter_log(check, version))
 		return false;
 	hash = hd_check_hash_at(check, version);
 	return hash && !differs(check, *hash, model);
@@ -122,7 +123,7 @@ bool hd_check_is(struct hd_check *check, const float *model, hd_version version)
 void hd_check_checkpoint(struct hd_check *check, const float *model, hd_version version) {
 	uint64_t *hash;
 
-	if (check->failed || !hd_check_enter_life(check, version))
+	if (check->failed || !hd_check_enter_log(check, version))
 		return;
 	hash = hd_check_hash_at(check, version);
 	if (!hash || differs(check, *hash, model))
@@ -134,40 +135,40 @@ void hd_check_checkpoint(struct hd_check *check, const float *model, hd_version 
 		);
 }
 
-/* Whether a version is one of those that led to a life's version with this counter. */
-static bool led_to(const struct hd_check *check, int life, uint64_t counter, hd_version version) {
+/* Whether a version is in the history of an incarnation's version with this counter. */
+static bool led_to(const struct hd_check *check, int log, uint64_t counter, hd_version version) {
 	const uint64_t at = hd_version_counter(version);
 
-	while (life >= 0) {
-		const struct hd_check_life *of = &check->lives[life];
+	while (log >= 0) {
+		const struct hd_check_log *of = &check->logs[log];
 
 		if (of->incarnation == hd_version_incarnation(version))
 			return at >= of->first && at - of->first < of->count && at <= counter;
 		counter = counter < of->first ? counter : of->first;
-		life = of->parent;
+		log = of->parent;
 	}
 	return false;
 }
 
-/* Notes which pushes are in the history of a version: commits of its life, and of those before as far as they went. */
+/* Marks the pushes in the history of a version: commits of its incarnation, and of earlier ones up to its start. */
 static void mark_history(struct hd_check *check, hd_version version) {
-	int at = hd_check_find_life(check, hd_version_incarnation(version));
+	int at = hd_check_find_log(check, hd_version_incarnation(version));
 	uint64_t last = hd_version_counter(version);
 
 	while (at >= 0) {
-		const struct hd_check_life *life = &check->lives[at];
+		const struct hd_check_log *log = &check->logs[at];
 
-		for (uint64_t i = 1; i <= last - life->first; i++) {
-			const struct hd_check_commit *commit = &life->commits[i];
+		for (uint64_t i = 1; i <= last - log->first; i++) {
+			const struct hd_check_commit *commit = &log->commits[i];
 			struct hd_check_record *record
 				= hd_check_find(check, commit->worker, commit->round);
 
-			if (record && record->life == commit->life)
+			if (record && record->process == commit->process)
 				record->restored
-					= hd_version_make(life->incarnation, life->first + i);
+					= hd_version_make(log->incarnation, log->first + i);
 		}
-		last = life->first;
-		at = life->parent;
+		last = log->first;
+		at = log->parent;
 	}
 }
 
@@ -191,16 +192,16 @@ static void restore_history(struct hd_check *check, hd_version version) {
 }
 
 bool hd_check_led_to(const struct hd_check *check, hd_version version) {
-	int life = check->restored ? check->restored_from : check->present;
+	int log = check->restored ? check->restored_from : check->present;
 	uint64_t most = check->restored ? check->restored_counter : UINT64_MAX;
 
-	return led_to(check, life, most, version);
+	return led_to(check, log, most, version);
 }
 
 bool hd_check_shows_other(const struct hd_check *check, hd_version version) {
-	const int life = hd_check_find_life(check, hd_version_incarnation(version));
+	const int log = hd_check_find_log(check, hd_version_incarnation(version));
 
-	return life >= 0 && life != check->present;
+	return log >= 0 && log != check->present;
 }
 
 void hd_check_durable(struct hd_check *check, hd_version version) {
@@ -237,6 +238,6 @@ void hd_check_restore(struct hd_check *check, const float *model, hd_version ver
 	check->restored = true;
 	check->restored_counter = hd_version_counter(version);
 	check->restored_from
-		= model ? hd_check_find_life(check, hd_version_incarnation(version)) : -1;
+		= model ? hd_check_find_log(check, hd_version_incarnation(version)) : -1;
 	check->dirty = false;
 }

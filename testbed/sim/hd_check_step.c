@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Steps of synchronous jobs: every member was computed from the model that the step begins with, none of a worker that
- * has another in it (but of N-batch), never more than the step is of; and the model moves by their mean.
+ * Steps of synchronous jobs: every update was computed from the model with which the step begins, no worker has two in
+ * one step (except with N-batch), there are never more than the step's size; and the model moves by their mean.
  *
- * The mean is multiplied by one scale, which is that of the one change of members that the server says the step is
- * of, as it was told by whoever told it first, or where nobody says one what the job's description makes of their
- * number: updates that were scaled apart from one another give another model.
- * Changes of one teller come in their order; before the first the scale is 1, or one that was said to the server whose
- * place this one took.
+ * The mean is multiplied by one scale. It is the scale of the change of members that the server reports for the step,
+ * as first reported by any node; without a change, it follows from their number by the job's description. Updates with
+ * different scales would give another model. Changes of one sender come in their order; before the first one the scale
+ * is 1, or one that was sent to the server that this one replaced.
  *
- * Where what is late counts (hd_check_late()), it was computed from the model of a step before, as many steps ago as
- * the server says, and weighs half as much for each.
+ * When late updates count (hd_check_late()), an update was computed from the model of an earlier step, by the number of
+ * steps that the server reports, and its weight halves with each.
  */
 #include "hd_check_private.h"
 #include "hd_roster.h"
@@ -31,7 +30,7 @@ void hd_check_late(struct hd_check *check, uint32_t most) {
 	check->late_most = most;
 }
 
-/* A server that comes back knows the job's own number until it is told: less than that is no bound here. */
+/* A restarted server uses the job's own number until it is told: a lower one is no bound here. */
 void hd_check_roster(struct hd_check *check, const struct hd_event *event) {
 	check->sync_most = event->round > check->sync_count ? event->round : check->sync_count;
 }
@@ -45,15 +44,15 @@ static bool is_scale_of(
 	const struct hd_event *event,
 	const struct hd_event *change
 ) {
-	const struct hd_roster told
+	const struct hd_roster sent
 		= {.scale = (float)change->value, .count = (uint16_t)change->aux};
-	double scale = (double)hd_roster_scale(&told, check->scale_base);
+	double scale = (double)hd_roster_scale(&sent, check->scale_base);
 
 	return !(event->value < scale || event->value > scale);
 }
 
-/* Whether the step's scale is that of its change; before a server was told of one, 1 or that of some change (a replica
- * goes on as the server did, as far as it knows). */
+/* Whether the step's scale is that of its change. Before a server has received one, it is 1 or that of some change (a
+ * replica continues with the server's last known one). */
 static bool scales(const struct hd_check *check, const struct hd_event *event) {
 	const struct hd_event *change = hd_check_change(check, event->position);
 	bool none = !(event->value < 1 || event->value > 1);
@@ -92,10 +91,10 @@ void hd_check_stepped(struct hd_check *check, const struct hd_event *event) {
 }
 
 static void begin(struct hd_check *check, const struct hd_event *event) {
-	struct hd_check_life *life = hd_check_present(check);
+	struct hd_check_log *log = hd_check_present(check);
 	uint32_t size = event->more + 1u;
 
-	check->step_base = life->first + life->count - 1;
+	check->step_base = log->first + log->count - 1;
 	check->step_size = size;
 	check->step_weight = 0;
 	check->stats.steps++;
@@ -105,7 +104,7 @@ static void begin(struct hd_check *check, const struct hd_event *event) {
 	check->stats.steps_short += size < check->sync_count;
 }
 
-/* Applied weight = received weight: what the worker said is what the server divides by. */
+/* Applied weight = received weight: the server divides by the sum of the workers' weights. */
 static void
 weigh(struct hd_check *check, const struct hd_event *event, const struct hd_check_record *record) {
 	float weight = (float)event->value;
@@ -113,7 +112,7 @@ weigh(struct hd_check *check, const struct hd_event *event, const struct hd_chec
 	check->step_weight += event->value;
 	check->stats.weight += event->value;
 	check->late_scale = 1;
-	/* In a sum with a later one it weighs as little as that. */
+	/* In a sum with a later update it weighs as little as that one. */
 	for (uint32_t i = 0; i < check->late_most && weight < record->weight * check->late_scale;
 	     i++)
 		check->late_scale /= 2;
@@ -130,7 +129,7 @@ weigh(struct hd_check *check, const struct hd_event *event, const struct hd_chec
 		);
 }
 
-/* The model that the step begins with, or that of one before, as many steps late as was said. */
+/* The model with which the step begins, or that of an earlier step, by the reported lateness. */
 static bool is_base(const struct hd_check *check, const struct hd_event *event) {
 	uint64_t base = hd_version_counter(event->base), step = check->stats.steps;
 
@@ -209,9 +208,10 @@ static void add_runs(struct hd_check *check, const struct hd_check_record *recor
 		);
 }
 
-/* What travelled is in scratch; of 16 bits when the job trains, else whole numbers, which those hold. */
+/* scratch has the values as on the wire: in 16 bits when the job trains, else whole numbers, which are exact in
+ * these. */
 static void add(struct hd_check *check, const struct hd_check_record *record) {
-	/* Weights are whole numbers too, and halved: these products are exact in every type that they travel in. */
+	/* Weights are whole numbers, too, and halved: these products are exact in every type on the wire. */
 	if (!check->trains && check->sync == HD_SYNC_FEDERATED)
 		hd_scale_f32(
 			check->scratch,

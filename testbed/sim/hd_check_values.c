@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What updates hold, and what the checker does to every value of every model. Compiled with all optimizations and
+/* The contents of updates, and the checker's operations on all values of a model. Compiled with all optimizations and
  * without sanitizers: the simulator spends much of its time here. */
 #include "hd_check_private.h"
 
@@ -14,7 +14,7 @@ static uint32_t mix(uint32_t x) {
 void hd_check_fill(uint64_t salt, float *data, uint64_t values) {
 	uint32_t start = mix((uint32_t)salt ^ mix((uint32_t)(salt >> 32)));
 
-	/* 1..4: an update that is missing, doubled or torn never cancels out. */
+	/* 1..4: a missing, doubled or torn update never cancels out. */
 	for (uint64_t i = 0; i < values; i++)
 		data[i] = (float)(1 + (((uint32_t)i * 2654435761u + start) >> 30));
 }
@@ -26,7 +26,7 @@ size_t hd_check_runs(uint64_t salt, uint64_t values, struct hd_run runs[HD_CHECK
 
 	count = count < values ? count : values;
 	part = values / count;
-	/* One in each of as many equal parts: first anywhere, up to half of what is left. */
+	/* One run in each of `count` equal parts: with a random start, and a length of up to half of the rest. */
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t skip = (draw = mix(draw + 1)) % part;
 		uint64_t most = (part - skip + 1) / 2;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define SETTLE_STEP (10 * HD_MS)
-#define FROZEN_STEP HD_MS /* how often a stopped process's steps are looked at */
+#define FROZEN_STEP HD_MS /* how often the steps of a stopped process are checked */
 
 bool cluster_failed(const struct hd_cluster *cluster) {
 	return hd_check_failure(cluster->check);
@@ -50,7 +50,7 @@ void cluster_at(struct hd_cluster *cluster, hd_ns at, struct step step) {
 		hd_check_fail(cluster->check, "out of memory");
 }
 
-/* One tensor that is the whole model; rate 1 makes the model minus the sum of its updates. */
+/* One tensor that is the whole model; with rate 1 the model is minus the sum of its updates. */
 static void describe_job(struct hd_cluster *cluster) {
 	struct hd_jobspec *spec = &cluster->spec;
 
@@ -82,7 +82,7 @@ static void describe_job(struct hd_cluster *cluster) {
 	cluster->job = hd_job_id(spec->tenant, spec->name);
 }
 
-/* Updates of a step; 0: there is no limit. */
+/* Updates of a step; 0: no limit. */
 static uint32_t step_count(const struct hd_scenario_job *job) {
 	if (job->sync != HD_SYNC_FEDERATED)
 		return job->sync_count;
@@ -145,7 +145,7 @@ int hd_cluster_create(
 	c->scenario = *config->scenario;
 	c->worker_count = c->scenario.workers;
 	c->values = c->scenario.job.update_bytes / sizeof(float);
-	/* Streams of their own, so that one more cancel does not change a link's rate. */
+	/* Separate streams, so that one more cancel does not change a link's rate. */
 	hd_random_init(&c->random, config->seed ^ UINT64_C(0x636f6d70757465));
 	hd_random_init(&c->seeds, config->seed ^ UINT64_C(0x73656564));
 	hd_random_init(&c->draws, config->seed ^ UINT64_C(0x6c696e6b73));
@@ -212,7 +212,7 @@ static bool is_enough(const struct hd_cluster *cluster) {
 	return updates > 0 && cluster->pushed >= updates;
 }
 
-/* Pushes go on for the scenario's time, or until there were enough. */
+/* Pushes continue for the scenario's time, or until there were enough. */
 static void run_busy(struct hd_cluster *cluster) {
 	hd_ns end = cluster_ns(cluster->scenario.duration_s);
 

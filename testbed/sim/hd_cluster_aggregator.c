@@ -35,7 +35,7 @@ struct hd_node start_aggregator(struct aggregator_process *aggregator) {
 	int code;
 
 	cluster_draw_seed(cluster, config.seed);
-	/* In some lives little of a ranked sum may come before its turn. */
+	/* Some processes accept few bytes of a ranked sum before its turn. */
 	config.early_bytes = config.seed[0] % 4 == 0 ? 16384 : 0;
 	code = hd_aggregator_create(&config, &aggregator->core);
 	if (code < 0)
@@ -73,7 +73,7 @@ int cluster_add_aggregators(struct hd_cluster *cluster) {
 		(void)snprintf(process->name, CLUSTER_NAME_BYTES, "a%u", i + 1);
 		(void)snprintf(process->host_name, CLUSTER_NAME_BYTES, "a%u", i + 1);
 		code = cluster_add_process(cluster, process, 0, scenario->aggregator_link_mbps);
-		/* Without a controller there is nothing that it could do. */
+		/* Without a controller it has nothing to do. */
 		process->wanted = cluster->config.mode == HD_CLUSTER_SCHEDULED;
 	}
 	return code;

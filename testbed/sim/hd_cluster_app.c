@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a worker's training process does, in virtual time:
+ * A worker's training process, in virtual time:
  *
  *   joined -> pull -> compute (compute_ms x slowness) -> push -> (its outcome) -> pull -> ...
  *
- * In a synchronous job a step that the model has left behind is given up (stepped()); in one of N-batch it computes on
- * at the same model until then, while its pushes are under way.
+ * In a synchronous job a step is given up when the model has moved on (stepped()); with N-batch the process continues
+ * at the same model until then, while its pushes are in flight.
  *
- * With a depth above 1 it pulls and computes on while up to `depth` pushes are under way. The
- * library's callbacks come from inside the core, so the next call into it is a step of its own.
+ * With a depth above 1 it pulls and computes while up to `depth` pushes are in flight. The library's callbacks are
+ * called from inside the core, so the next call into it is a step of its own.
  */
 #include "hd_cluster_private.h"
 
@@ -18,7 +18,7 @@
 #define RETRY (10 * HD_MS)
 #define CANCEL_WITHIN (8 * HD_MS)
 #define GIVES_NOTHING 0.1
-#define JITTER 0.02 /* of the compute time, either way: no two steps take equally long */
+#define JITTER 0.02 /* of the compute time, in both directions: no two steps take equally long */
 
 static void go_on(struct worker_process *worker);
 static void begin_compute(struct worker_process *worker);
@@ -41,10 +41,10 @@ static bool counts_late(const struct worker_process *worker) {
 
 /* Of a federated job: it has nothing to do until it is drawn. */
 static bool waits_for_round(const struct worker_process *worker) {
-	return is_federated(worker) && (worker->word.round == 0 || worker->worked);
+	return is_federated(worker) && (worker->info.round == 0 || worker->worked);
 }
 
-/* Rows of this client: a sum of 64 such updates is exact in fp32. 16 bits hold no more than the updates alone. */
+/* Rows of this client: a sum of 64 such updates is exact in fp32. 16 bits hold the updates alone. */
 static float weight_of(const struct worker_process *worker) {
 	if (!is_federated(worker)
 	    || hd_dtype_is_half(worker->process.cluster->scenario.job.payload))
@@ -109,8 +109,8 @@ after_push(struct worker_process *worker, uint32_t round, const struct hd_check_
 	const struct hd_scenario_sim *how = &cluster->scenario.sim;
 
 	cluster->pushed++;
-	worker->worked = worker->worked || worker->working.round == worker->word.round;
-	worker->under_way++;
+	worker->worked = worker->worked || worker->working.round == worker->info.round;
+	worker->in_flight++;
 	hd_check_push(cluster->check, pushed);
 	filter_pushed(worker, round, pushed->data);
 	worker->ready = NULL;
@@ -120,19 +120,19 @@ after_push(struct worker_process *worker, uint32_t round, const struct hd_check_
 	}
 	if (how->cancel > 0 && hd_random_chance(&cluster->random, how->cancel))
 		plan(worker, hd_random_below(&cluster->random, CANCEL_WITHIN), round, do_cancel);
-	if (computes_on(worker) && worker->under_way < CLUSTER_PUSHES_MAX) {
+	if (computes_on(worker) && worker->in_flight < CLUSTER_PUSHES_MAX) {
 		begin_compute(worker);
 		return;
 	}
-	worker->phase = worker->under_way < how->depth ? WORKER_IDLE : WORKER_PUSHING;
+	worker->phase = worker->in_flight < how->depth ? WORKER_IDLE : WORKER_PUSHING;
 	if (worker->phase == WORKER_IDLE)
 		go_on(worker);
 	if (worker->process.cluster->stopping && worker->process.cluster->spec.sync != HD_SYNC_NONE)
 		app_leave(worker);
 }
 
-/* Some give nothing, as who has no time for a single epoch. 0: the push is to follow; 1: none. */
-static int say_work(struct worker_process *worker) {
+/* Some give nothing, like a client without time for a single epoch. 0: the push follows; 1: none. */
+static int send_work(struct worker_process *worker) {
 	struct hd_cluster *cluster = worker->process.cluster;
 	float weight = weight_of(worker);
 	const struct hd_work work = {
@@ -154,7 +154,7 @@ static int say_work(struct worker_process *worker) {
 }
 
 static void gave_nothing(struct worker_process *worker) {
-	worker->worked = worker->worked || worker->working.round == worker->word.round;
+	worker->worked = worker->worked || worker->working.round == worker->info.round;
 	worker->phase = WORKER_IDLE;
 	if (!worker->worked)
 		go_on(worker);
@@ -164,8 +164,8 @@ static void gave_nothing(struct worker_process *worker) {
 static void follow_round(struct worker_process *worker) {
 	if (!counts_late(worker)
 	    || hd_version_counter(worker->working.version)
-		    == hd_version_counter(worker->word.version))
-		worker->working = worker->word;
+		    == hd_version_counter(worker->info.version))
+		worker->working = worker->info;
 }
 
 static void do_push(struct step *step, hd_ns now) {
@@ -197,7 +197,7 @@ static void do_push(struct step *step, hd_ns now) {
 		.user = buffer,
 	};
 	bytes = buffer_pack(cluster, buffer, salt, &args);
-	code = is_federated(worker) ? say_work(worker) : 0;
+	code = is_federated(worker) ? send_work(worker) : 0;
 	if (code == 1) {
 		gave_nothing(worker);
 		hd_sim_node_poke(cluster->sim, node);
@@ -220,7 +220,7 @@ static void do_push(struct step *step, hd_ns now) {
 			&(struct hd_check_pushed){
 				.worker = worker->rank,
 				.round = round,
-				.life = worker->process.lives,
+				.process = worker->process.starts,
 				.salt = salt,
 				.base = worker->base,
 				.dtype = args.dtype,
@@ -248,15 +248,15 @@ static void begin_compute(struct worker_process *worker) {
 	double ms = scenario->job.compute_ms * worker->slowness * factor;
 
 	worker->phase = WORKER_COMPUTING;
-	worker->working = worker->word;
+	worker->working = worker->info;
 	plan(worker, cluster_ns(ms * 1e-3), ++worker->computing, do_push);
 }
 
-/* What it has pulled, it computes at, unless a step has ended meanwhile. */
+/* Computes with the pulled model, unless a step has ended meanwhile. */
 static void pulled(struct worker_process *worker) {
 	worker->phase = WORKER_IDLE;
 	if (is_federated(worker)
-	    && hd_version_counter(worker->base) > hd_version_counter(worker->word.version))
+	    && hd_version_counter(worker->base) > hd_version_counter(worker->info.version))
 		worker->worked = true; /* that round is over */
 	else if (superseded(worker))
 		plan(worker, RETRY, 0, do_pull);
@@ -344,7 +344,7 @@ static void pull_ended(struct worker_process *worker, const struct hd_ticket *ti
 		filter_pulled(worker);
 		pulled(worker);
 	} else if (ticket->state == HD_TICKET_DROPPED) {
-		pulled(worker); /* not modified: what it has is the newest */
+		pulled(worker); /* not modified: the present model is the newest */
 	} else {
 		worker->phase = WORKER_IDLE;
 		plan(worker, RETRY, 0, do_pull);
@@ -352,7 +352,7 @@ static void pull_ended(struct worker_process *worker, const struct hd_ticket *ti
 }
 
 static void push_ended(struct worker_process *worker) {
-	worker->under_way--;
+	worker->in_flight--;
 	if (worker->phase != WORKER_PUSHING)
 		return;
 	worker->phase = WORKER_IDLE;
@@ -371,13 +371,13 @@ static void on_ticket(void *owner, const struct hd_ticket *ticket) {
 		pull_ended(worker, ticket);
 	else if (!buffer->ended)
 		push_ended(worker);
-	/* Of one that failed because its machine goes nobody knows. */
+	/* When a push failed because the machine is taken away, its outcome is unknown. */
 	if (ticket->direction == HD_PUSH && ticket->reason == HD_REASON_PREEMPTED)
 		filter_unknown(worker, ticket->round);
 	else if (ticket->direction == HD_PUSH && ticket->state != HD_TICKET_APPLIED)
 		filter_returned(worker, ticket->round);
 	if (ticket->direction == HD_PUSH)
-		buffer->ended = true; /* a lost history may end it once more */
+		buffer->ended = true; /* a lost history may end it again */
 }
 
 static void on_released(void *owner, uint32_t round, void *user) {
@@ -399,23 +399,23 @@ static void on_stepped(void *owner, hd_version version) {
 	go_on(worker);
 }
 
-static void on_round(void *owner, const struct hd_round_word *word) {
+static void on_round(void *owner, const struct hd_round_info *info) {
 	struct worker_process *worker = owner;
 
-	worker->word = *word;
+	worker->info = *info;
 	worker->worked = false;
 	if (worker->phase == WORKER_IDLE)
 		go_on(worker);
 }
 
-static void on_lacked(void *owner, const struct hd_lack_word *word) {
+static void on_lacked(void *owner, const struct hd_lack_info *info) {
 	struct worker_process *worker = owner;
 
-	(void)word;
+	(void)info;
 	worker->process.cluster->lacked++;
 }
 
-/* The controller has no need of it any more: it goes when its library has left. */
+/* The controller does not need it any more: it ends when its library has left. */
 static void on_noticed(void *owner, hd_ns preempted_at) {
 	struct worker_process *worker = owner;
 
@@ -435,7 +435,7 @@ const struct hd_worker_ops app_ops = {
 	.lacked = on_lacked,
 };
 
-/* --- lives --------------------------------------------------------------------------------- */
+/* --- start and end of processes ------------------------------------------------------------ */
 
 void app_reset(struct worker_process *worker) {
 	filter_gone(worker);
@@ -443,9 +443,9 @@ void app_reset(struct worker_process *worker) {
 	worker->phase = WORKER_IDLE;
 	worker->base = 0;
 	worker->newest = 0;
-	worker->word = (struct hd_round_word){0};
+	worker->info = (struct hd_round_info){0};
 	worker->worked = false;
-	worker->under_way = 0;
+	worker->in_flight = 0;
 	worker->ready = NULL;
 	worker->leaving = worker->preempted = false;
 	worker->last = worker->flushed = false;
@@ -485,7 +485,7 @@ static void end(struct process *process) {
 	process_settle(process);
 }
 
-/* Looks whether the library has left by itself. */
+/* Checks whether the library has left by itself. */
 static void do_look(struct step *step, hd_ns now) {
 	struct worker_process *worker = worker_of(step);
 
@@ -497,7 +497,7 @@ static void do_look(struct step *step, hd_ns now) {
 		plan(worker, RETRY, 0, do_look);
 }
 
-/* The machine goes, whatever its process does. */
+/* The machine is taken away, whatever its process does. */
 static void take_away(struct step *step, hd_ns now) {
 	if (worker_of(step))
 		end(step->process);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a worker's pushes carry: buffers that the library reads until it releases them. */
+/* The contents of a worker's pushes: buffers that the library reads until it releases them. */
 #include "hd_cluster_private.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server's disk: a checkpoint becomes the file whole, `disk_ms` after it began, or not at all
- * (crash, error). What the server promised to leave unchanged until then is held against it.
+ * The server's disk: a checkpoint becomes the file as a whole, `disk_ms` after its begin, or not at all (crash, error).
+ * Checks that the server leaves its memory unchanged until then, as promised.
  */
 #include "hd_cluster_private.h"
 
@@ -13,7 +13,7 @@ static void free_copy(struct hd_checkpoint *copy) {
 	free(copy->model);
 	free(copy->momentum);
 	free(copy->rounds);
-	free(copy->lives);
+	free(copy->prior);
 }
 
 static void free_file(struct disk *disk) {
@@ -42,8 +42,8 @@ static bool copy_checkpoint(const struct hd_checkpoint *from, struct hd_checkpoi
 	to->model = copy_of(from->model, from->values, sizeof(float));
 	to->momentum = copy_of(from->momentum, from->values, sizeof(float));
 	to->rounds = copy_of(from->rounds, from->round_count, sizeof *from->rounds);
-	to->lives = copy_of(from->lives, from->life_count, sizeof *from->lives);
-	return to->model && to->momentum && to->rounds && to->lives;
+	to->prior = copy_of(from->prior, from->prior_count, sizeof *from->prior);
+	return to->model && to->momentum && to->rounds && to->prior;
 }
 
 static bool replace_file(struct disk *disk, const struct hd_checkpoint *checkpoint) {
@@ -104,8 +104,7 @@ static int on_checkpoint(void *owner, const struct hd_checkpoint *checkpoint) {
 		hd_check_fail(cluster->check, "a second checkpoint was begun during the first");
 		return -EBUSY;
 	}
-	if (cluster_is_present(&server->process
-	    )) /* else one that is the server no more, and does not know */
+	if (cluster_is_present(&server->process)) /* else a retired server that does not know it */
 		hd_check_checkpoint(cluster->check, checkpoint->model, checkpoint->version);
 	disk->writing = true;
 	disk->source = checkpoint;

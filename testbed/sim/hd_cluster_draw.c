@@ -12,7 +12,7 @@ static double between(struct hd_random *random, double low, double high) {
 	return low + (high - low) * hd_random_unit(random);
 }
 
-/* Each order of magnitude as likely as the next would be. */
+/* Each order of magnitude is equally likely. */
 static uint64_t skewed(struct hd_random *random, uint64_t low, uint64_t high) {
 	uint64_t span = low;
 
@@ -109,7 +109,7 @@ static void draw_job(struct hd_random *random, struct hd_scenario *scenario) {
 	sim->disk_ms = between(random, 0, 100);
 	if (hd_random_chance(random, 0.2))
 		sim->disk_error = 0.2;
-	/* After everything else, so that the seeds of before draw the rest as they did. */
+	/* After everything else, so that older seeds draw the rest as before. */
 	if (hd_random_chance(random, 0.4))
 		job->payload = hd_random_chance(random, 0.5) ? HD_DTYPE_FP16 : HD_DTYPE_BF16;
 	if (hd_random_chance(random, 0.25))
@@ -120,7 +120,7 @@ static void draw_job(struct hd_random *random, struct hd_scenario *scenario) {
 		job->payload = HD_DTYPE_FIXED32;
 }
 
-/* Every process goes down at one moment; each comes back by itself. */
+/* Every process fails at one time; each comes back by itself. */
 static void draw_power_cut(struct hd_random *random, struct hd_scenario *scenario) {
 	double at_s = between(random, 0.2, scenario->duration_s);
 
@@ -143,7 +143,7 @@ static void draw_hard(struct hd_random *random, struct hd_scenario *scenario) {
 		draw_power_cut(random, scenario);
 }
 
-/* Racks came later: the seeds without them mean what they meant. */
+/* Racks were added later: seeds without them keep their meaning. */
 static void draw_racks(uint64_t seed, struct hd_scenario *scenario) {
 	static const double rates[] = {20, 50, 200, 1000};
 	struct hd_random random;
@@ -156,7 +156,7 @@ static void draw_racks(uint64_t seed, struct hd_scenario *scenario) {
 		scenario->trunk_mbps = rates[hd_random_below(&random, 4)];
 }
 
-/* So did preemptions. */
+/* The same for preemptions. */
 static void draw_preemptions(uint64_t seed, struct hd_scenario *scenario) {
 	struct hd_random random;
 	uint64_t count;
@@ -189,7 +189,7 @@ static void draw_aggregators(uint64_t seed, struct hd_scenario *scenario) {
 	scenario->aggregators = 1 + (uint32_t)hd_random_below(&random, 2);
 	scenario->aggregator_link_mbps
 		= scenario->link_mbps * (hd_random_chance(&random, 0.7) ? 8 : 1);
-	/* Several updates that wait at a time, which may all be late by as much: something to add up. */
+	/* More updates that wait at the same time, with larger bounds: so that some are added up. */
 	scenario->workers += 2;
 	scenario->job.tau_max += 2 * scenario->workers;
 	if (hd_random_chance(&random, 0.5))

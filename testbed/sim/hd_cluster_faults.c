@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What befalls the cluster: crashes, partitions, changing links and speeds, other tenants. */
+/* Faults of the cluster: crashes, partitions, changing links and speeds, other tenants. */
 #include "hd_cluster_private.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static void stop(struct step *step, hd_ns now) {
 
 static void go_on(struct step *step, hd_ns now) {
 	if (step->process->stops == 0)
-		return; /* killed meanwhile, or the end of faults let it go on */
+		return; /* killed meanwhile, or resumed at the end of faults */
 	if (--step->process->stops == 0)
 		hd_sim_node_freeze(step->cluster->sim, step->process->node, false);
 }
@@ -95,7 +95,7 @@ static void plan_outages(struct hd_cluster *cluster) {
 	}
 }
 
-/* --- nodes that are killed, and started again ---------------------------------------------- */
+/* --- nodes that are killed and restarted --------------------------------------------------- */
 
 static void plan_node_events(struct hd_cluster *cluster) {
 	const struct hd_scenario *scenario = &cluster->scenario;
@@ -132,7 +132,7 @@ static void change_worker(struct step *step, hd_ns now) {
 	process_settle(step->process);
 }
 
-/* A worker whose first event is `join` is not there before. */
+/* A worker whose first event is `join` does not run before. */
 static void start_workers(struct hd_cluster *cluster) {
 	const struct hd_scenario *scenario = &cluster->scenario;
 

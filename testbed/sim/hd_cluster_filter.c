@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Workers that train behind a significance filter, and the book of what becomes of all that they compute:
+ * Workers that train behind a significance filter, and an account of all values that they compute:
  *
- *   computed = applied - twice + held + under way + lost       each worker, each value, to rounding
+ *   computed = applied - twice + held + in flight + lost       each worker, each value, to rounding
  *   server's model = initial - rate sum(applied)
  *
- * applied: by the server's commits; lost: with a process that has ended. A server that comes back, or a replica that
- * takes its place, at an older version takes what was applied since then back to under way: until its worker has it
- * applied anew, or gets it back. The replica may also bring a history that a server which began without it had lost:
- * its commits are applied again; twice is what that server had its worker take back, before or after. In the end
- * nothing is under way but what went with a server or with a worker. Filtered updates travel dense, with zeros between,
- * so that the checker replays them as any.
+ * applied: by the server's commits; lost: with a process that has ended. When a server comes back, or a replica
+ * replaces it, at an older version, values applied since then are in flight again, until their worker has them applied
+ * again or returned. The replica may also bring back a history that a server, restarted without it, had lost: its
+ * commits are applied again; twice counts values that such a server had returned to its worker, before or after. In the
+ * end nothing is in flight except values lost with a server or a worker. Filtered updates are dense on the wire, with
+ * zeros between, so the checker replays them like any other.
  */
 #include "hd_cluster_private.h"
 #include "hd_filter.h"
@@ -22,50 +22,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDING 1e-5 /* of the sum of all sizes: a rounding of what is held, each step */
-#define MODEL_ROUNDING 1e-4 /* of the weight: one each commit */
-#define COMMITS_MAX 8 /* of one update: in as many histories */
-#define HISTORY_BYTES_MAX (UINT64_C(4) << 30) /* of updates that a server's death may undo */
+#define ROUNDING 1e-5 /* of the sum of all magnitudes: one rounding of held values in each step */
+#define MODEL_ROUNDING 1e-4 /* of the weight: one in each commit */
+#define COMMITS_MAX 8 /* of one update: each in another history */
+#define HISTORY_BYTES_MAX (UINT64_C(4) << 30) /* of updates that a lost server may undo */
 
 struct commit {
 	hd_version version;
-	double by; /* times the update is what it took from the model */
+	double by; /* multiple of the update that it took from the model */
 };
 
 struct sent {
 	LIST_ENTRY(sent) link;
 	uint32_t round, commit_count;
 	struct commit commits[COMMITS_MAX]; /* in the present history or a lost one */
-	const struct commit *applied; /* the present one's; NULL: under way, or given back */
-	bool astray; /* its worker has ended, or its commit was undone: it may stay under way */
-	bool former; /* a later process of its worker has this round now */
-	bool returned; /* to its worker, after its commits were lost: it is held, or in another update */
+	const struct commit *applied; /* in the present history; NULL: in flight, or returned */
+	bool astray; /* its worker has ended, or its commit was undone: it may stay in flight */
+	bool former; /* a later process of its worker uses this round now */
+	bool returned; /* to its worker, after its commits were lost: held, or in another update */
 	float *data;
 };
 
-struct book {
+struct sums {
 	struct hd_significance filter;
 	double *computed, *applied, *twice, *lost, *sizes;
 	uint64_t step;
 	LIST_HEAD(, sent)
-	sent; /* under way; where a server may lose its history, those with a commit, too */
+	sent; /* in flight; if a server may lose its history, also committed ones */
 };
 
 struct filters {
-	struct book *books; /* by worker */
-	double *model; /* what the server's should be */
-	double *sum; /* room */
-	/* Of the synchronous step whose members are being told: by the job's server, by one that is it no more. */
+	struct sums *all_sums; /* by worker */
+	double *model; /* the expected model of the server */
+	double *sum; /* scratch */
+	/* Of the synchronous step whose updates are being reported: by the job's server, by a retired one. */
 	uint32_t step_size, lost_step_size;
-	bool mortal; /* the job's server may lose what it has applied */
-	uint64_t history_bytes; /* of what is kept for that */
+	bool mortal; /* the job's server may lose applied updates */
+	uint64_t history_bytes; /* memory kept for that */
 	uint64_t returned, undone, regained, doubled, revived;
 };
 
-static struct book *book_of(const struct worker_process *worker) {
+static struct sums *sums_of(const struct worker_process *worker) {
 	const struct training *training = worker->process.cluster->training;
 
-	return training && training->filters ? &training->filters->books[worker->rank] : NULL;
+	return training && training->filters ? &training->filters->all_sums[worker->rank] : NULL;
 }
 
 static int check_job(const struct hd_cluster *cluster, char *error, size_t error_bytes) {
@@ -83,7 +83,7 @@ static int check_job(const struct hd_cluster *cluster, char *error, size_t error
 	return wrong ? -EINVAL : 0;
 }
 
-/* Whether anything of this scenario ends a server, or puts another in its place. */
+/* Whether a fault of this scenario ends or replaces a server. */
 static bool servers_end(const struct hd_scenario *scenario) {
 	bool end = scenario->replica > 0;
 
@@ -94,7 +94,7 @@ static bool servers_end(const struct hd_scenario *scenario) {
 	return end;
 }
 
-static int open_book(const struct hd_cluster *cluster, struct book *book) {
+static int open_sums(const struct hd_cluster *cluster, struct sums *sums) {
 	uint32_t of = cluster->spec.sync == HD_SYNC_NONE ? 1 : cluster->worker_count;
 	const struct hd_filter_settings how = {
 		.v = cluster->config.training->filter,
@@ -104,14 +104,14 @@ static int open_book(const struct hd_cluster *cluster, struct book *book) {
 		.always = true,
 	};
 
-	book->computed = calloc(cluster->values, sizeof(double));
-	book->applied = calloc(cluster->values, sizeof(double));
-	book->twice = calloc(cluster->values, sizeof(double));
-	book->lost = calloc(cluster->values, sizeof(double));
-	book->sizes = calloc(cluster->values, sizeof(double));
-	if (!book->computed || !book->applied || !book->twice || !book->lost || !book->sizes)
+	sums->computed = calloc(cluster->values, sizeof(double));
+	sums->applied = calloc(cluster->values, sizeof(double));
+	sums->twice = calloc(cluster->values, sizeof(double));
+	sums->lost = calloc(cluster->values, sizeof(double));
+	sums->sizes = calloc(cluster->values, sizeof(double));
+	if (!sums->computed || !sums->applied || !sums->twice || !sums->lost || !sums->sizes)
 		return -ENOMEM;
-	return hd_filter_init(&book->filter, cluster->values, &how);
+	return hd_filter_init(&sums->filter, cluster->values, &how);
 }
 
 static int copy_initial(const struct hd_cluster *cluster, double *model) {
@@ -140,13 +140,13 @@ int filters_create(struct hd_cluster *cluster, char *error, size_t error_bytes) 
 		return -ENOMEM;
 	cluster->training->filters = filters;
 	filters->mortal = servers_end(&cluster->scenario);
-	filters->books = calloc(cluster->worker_count, sizeof *filters->books);
+	filters->all_sums = calloc(cluster->worker_count, sizeof *filters->all_sums);
 	filters->model = calloc(cluster->values, sizeof(double));
 	filters->sum = calloc(cluster->values, sizeof(double));
-	if (!filters->books || !filters->model || !filters->sum)
+	if (!filters->all_sums || !filters->model || !filters->sum)
 		return -ENOMEM;
 	for (uint32_t i = 0; code == 0 && i < cluster->worker_count; i++)
-		code = open_book(cluster, &filters->books[i]);
+		code = open_sums(cluster, &filters->all_sums[i]);
 	return code < 0 ? code : copy_initial(cluster, filters->model);
 }
 
@@ -161,23 +161,23 @@ void filters_destroy(struct hd_cluster *cluster) {
 
 	if (!filters)
 		return;
-	for (uint32_t i = 0; filters->books && i < cluster->worker_count; i++) {
-		struct book *book = &filters->books[i];
+	for (uint32_t i = 0; filters->all_sums && i < cluster->worker_count; i++) {
+		struct sums *sums = &filters->all_sums[i];
 		struct sent *sent, *next;
 
-		for (sent = LIST_FIRST(&book->sent); sent; sent = next) {
+		for (sent = LIST_FIRST(&sums->sent); sent; sent = next) {
 			next = LIST_NEXT(sent, link);
 			free(sent->data);
 			free(sent);
 		}
-		hd_filter_fini(&book->filter);
-		free(book->computed);
-		free(book->applied);
-		free(book->twice);
-		free(book->lost);
-		free(book->sizes);
+		hd_filter_fini(&sums->filter);
+		free(sums->computed);
+		free(sums->applied);
+		free(sums->twice);
+		free(sums->lost);
+		free(sums->sizes);
 	}
-	free(filters->books);
+	free(filters->all_sums);
 	free(filters->model);
 	free(filters->sum);
 	free(filters);
@@ -193,58 +193,58 @@ static void add(double *sum, const float *x, uint64_t values) {
 }
 
 void filter_gone(struct worker_process *worker) {
-	struct book *book = book_of(worker);
+	struct sums *sums = sums_of(worker);
 	uint64_t values = worker->process.cluster->values;
 	struct sent *sent;
 
-	if (!book)
+	if (!sums)
 		return;
-	add(book->lost, book->filter.held, values);
+	add(sums->lost, sums->filter.held, values);
 	if (worker->ready)
-		add(book->lost, worker->ready->data, values);
-	LIST_FOREACH (sent, &book->sent, link)
+		add(sums->lost, worker->ready->data, values);
+	LIST_FOREACH (sent, &sums->sent, link)
 		sent->astray = true;
-	hd_filter_clear(&book->filter);
-	book->step = 0;
+	hd_filter_clear(&sums->filter);
+	sums->step = 0;
 }
 
 void filter_step(struct worker_process *worker, float *gradient) {
-	struct book *book = book_of(worker);
+	struct sums *sums = sums_of(worker);
 
-	if (!book)
+	if (!sums)
 		return;
-	add(book->computed, gradient, worker->process.cluster->values);
+	add(sums->computed, gradient, worker->process.cluster->values);
 	for (uint64_t i = 0; i < worker->process.cluster->values; i++)
-		book->sizes[i] += fabs((double)gradient[i]);
-	/* A machine that is taken away keeps nothing back, nor does who leaves. */
+		sums->sizes[i] += fabs((double)gradient[i]);
+	/* A machine that is taken away holds nothing back, nor does a worker that leaves. */
 	worker->flushed = worker->last;
 	(void)hd_filter_step(
-		&book->filter,
+		&sums->filter,
 		worker->model,
 		gradient,
-		++book->step,
+		++sums->step,
 		worker->preempted || worker->last
 	);
 }
 
 void filter_leave(struct worker_process *worker) {
-	if (book_of(worker) && worker->core)
+	if (sums_of(worker) && worker->core)
 		worker->last = true;
 	else
 		app_leave(worker);
 }
 
 void filter_pulled(struct worker_process *worker) {
-	const struct book *book = book_of(worker);
+	const struct sums *sums = sums_of(worker);
 
-	if (book)
-		hd_filter_reapply(&book->filter, worker->model);
+	if (sums)
+		hd_filter_reapply(&sums->filter, worker->model);
 }
 
-static struct sent *find(const struct book *book, uint32_t round) {
+static struct sent *find(const struct sums *sums, uint32_t round) {
 	struct sent *sent;
 
-	LIST_FOREACH (sent, &book->sent, link)
+	LIST_FOREACH (sent, &sums->sent, link)
 		if (sent->round == round && !sent->former)
 			return sent;
 	return NULL;
@@ -252,18 +252,18 @@ static struct sent *find(const struct book *book, uint32_t round) {
 
 void filter_pushed(struct worker_process *worker, uint32_t round, const float *data) {
 	struct hd_cluster *cluster = worker->process.cluster;
-	struct book *book = book_of(worker);
+	struct sums *sums = sums_of(worker);
 	struct sent *sent;
 
-	if (!book)
+	if (!sums)
 		return;
-	sent = find(book, round);
-	/* A former life's: the server that it is for has not heard of that. Another one may bring it back. */
+	sent = find(sums, round);
+	/* Of a former process, which its server does not know. Another server may bring it back. */
 	if (sent && sent->commit_count > 0) {
 		sent->former = true;
 	} else if (sent) {
 		if (!sent->returned)
-			add(book->lost, sent->data, cluster->values);
+			add(sums->lost, sent->data, cluster->values);
 		forget(sent);
 	}
 	sent = calloc(1, sizeof *sent);
@@ -276,14 +276,14 @@ void filter_pushed(struct worker_process *worker, uint32_t round, const float *d
 	}
 	sent->round = round;
 	memcpy(sent->data, data, cluster->values * sizeof(float));
-	LIST_INSERT_HEAD(&book->sent, sent, link);
+	LIST_INSERT_HEAD(&sums->sent, sent, link);
 }
 
-/* In the model, and its worker has taken it back. */
-static void count_twice(struct hd_cluster *cluster, struct book *book, const struct sent *sent) {
+/* It is in the model, and its worker got it back. */
+static void count_twice(struct hd_cluster *cluster, struct sums *sums, const struct sent *sent) {
 	struct filters *filters = cluster->training->filters;
 
-	add(book->twice, sent->data, cluster->values);
+	add(sums->twice, sent->data, cluster->values);
 	filters->doubled++;
 	filters->revived += cluster->revived;
 	if (!cluster->begun_alone && !cluster->revived)
@@ -291,15 +291,15 @@ static void count_twice(struct hd_cluster *cluster, struct book *book, const str
 			cluster->check,
 			"worker %u round %u: in the model, and was given back by a server that the "
 			"controller had answered",
-			(unsigned)(book - filters->books),
+			(unsigned)(sums - filters->all_sums),
 			sent->round
 		);
 }
 
 void filter_returned(struct worker_process *worker, uint32_t round) {
 	struct hd_cluster *cluster = worker->process.cluster;
-	struct book *book = book_of(worker);
-	struct sent *sent = book ? find(book, round) : NULL;
+	struct sums *sums = sums_of(worker);
+	struct sent *sent = sums ? find(sums, round) : NULL;
 
 	if (!sent)
 		return;
@@ -314,55 +314,55 @@ void filter_returned(struct worker_process *worker, uint32_t round) {
 		);
 		return;
 	}
-	hd_filter_put_back(&book->filter, sent->data);
+	hd_filter_put_back(&sums->filter, sent->data);
 	cluster->training->filters->returned++;
 	sent->returned = true;
 	if (sent->applied)
-		count_twice(cluster, book, sent);
+		count_twice(cluster, sums, sent);
 	if (sent->commit_count == 0)
 		forget(sent);
 }
 
 void filter_given_up(struct worker_process *worker) {
-	struct book *book = book_of(worker);
+	struct sums *sums = sums_of(worker);
 
-	if (book && worker->ready)
-		hd_filter_put_back(&book->filter, worker->ready->data);
+	if (sums && worker->ready)
+		hd_filter_put_back(&sums->filter, worker->ready->data);
 }
 
 void filter_unknown(struct worker_process *worker, uint32_t round) {
-	struct book *book = book_of(worker);
-	struct sent *sent = book ? find(book, round) : NULL;
+	struct sums *sums = sums_of(worker);
+	struct sent *sent = sums ? find(sums, round) : NULL;
 
 	if (sent)
 		sent->astray = true;
 }
 
 static void
-apply(struct hd_cluster *cluster, struct book *book, struct sent *sent, const struct commit *commit
+apply(struct hd_cluster *cluster, struct sums *sums, struct sent *sent, const struct commit *commit
 ) {
 	struct filters *filters = cluster->training->filters;
 
 	sent->applied = commit;
-	add(book->applied, sent->data, cluster->values);
+	add(sums->applied, sent->data, cluster->values);
 	add_times(filters->model, -commit->by, sent->data, cluster->values);
 	if (sent->returned)
-		count_twice(cluster, book, sent);
+		count_twice(cluster, sums, sent);
 }
 
-static void undo(struct hd_cluster *cluster, struct book *book, struct sent *sent) {
+static void undo(struct hd_cluster *cluster, struct sums *sums, struct sent *sent) {
 	struct filters *filters = cluster->training->filters;
 
-	add_times(book->applied, -1, sent->data, cluster->values);
+	add_times(sums->applied, -1, sent->data, cluster->values);
 	add_times(filters->model, sent->applied->by, sent->data, cluster->values);
 	if (sent->returned)
-		add_times(book->twice, -1, sent->data, cluster->values);
+		add_times(sums->twice, -1, sent->data, cluster->values);
 	sent->applied = NULL;
 	sent->astray = true;
 	filters->undone++;
 }
 
-/* What a commit takes from the model, as many times the update. step_size: of its step, 0 ahead of the first. */
+/* The multiple of the update that a commit takes from the model. step_size: of its step, 0 before the first. */
 static double
 step_by(const struct hd_cluster *cluster, const struct hd_event *event, uint32_t *step_size) {
 	double by = (double)cluster->spec.learning_rate;
@@ -375,7 +375,7 @@ step_by(const struct hd_cluster *cluster, const struct hd_event *event, uint32_t
 	return by;
 }
 
-/* It may be undone, or be back: its update is remembered. NULL: too many are. */
+/* Stores a commit that may be undone, or come back. NULL: too many. */
 static const struct commit *
 remember(struct hd_cluster *cluster, struct sent *sent, struct commit commit) {
 	struct filters *filters = cluster->training->filters;
@@ -410,7 +410,7 @@ void filter_committed(struct hd_cluster *cluster, const struct hd_event *event) 
 	if (!filters || event->worker >= cluster->worker_count)
 		return;
 	by = step_by(cluster, event, &filters->step_size);
-	sent = find(&filters->books[event->worker], event->round);
+	sent = find(&filters->all_sums[event->worker], event->round);
 	if (!sent || sent->applied || sent->returned) {
 		hd_check_fail(
 			cluster->check,
@@ -424,8 +424,8 @@ void filter_committed(struct hd_cluster *cluster, const struct hd_event *event) 
 	commit = remember(cluster, sent, (struct commit){event->version, by});
 	if (!commit)
 		return;
-	apply(cluster, &filters->books[event->worker], sent, commit);
-	if (!filters->mortal) /* what cannot be undone is of no use any more */
+	apply(cluster, &filters->all_sums[event->worker], sent, commit);
+	if (!filters->mortal) /* without undo, the committed update is not needed any more */
 		forget(sent);
 }
 
@@ -438,7 +438,7 @@ void filter_lost(struct hd_cluster *cluster, const struct hd_event *event) {
 	if (!filters || event->kind != HD_EVENT_COMMITTED || event->worker >= cluster->worker_count)
 		return;
 	by = step_by(cluster, event, &filters->lost_step_size);
-	sent = find(&filters->books[event->worker], event->round);
+	sent = find(&filters->all_sums[event->worker], event->round);
 	if (!sent)
 		return;
 	sent->astray = true;
@@ -455,16 +455,16 @@ present_commit(const struct hd_cluster *cluster, const struct sent *sent) {
 }
 
 static void restore(struct hd_cluster *cluster, uint32_t worker, struct sent *sent) {
-	struct book *book = &cluster->training->filters->books[worker];
+	struct sums *sums = &cluster->training->filters->all_sums[worker];
 	const struct commit *commit = present_commit(cluster, sent);
 
 	if (commit == sent->applied)
 		return;
 	if (sent->applied)
-		undo(cluster, book, sent);
+		undo(cluster, sums, sent);
 	if (!commit)
 		return;
-	apply(cluster, book, sent, commit);
+	apply(cluster, sums, sent, commit);
 	cluster->training->filters->regained++;
 }
 
@@ -473,41 +473,41 @@ void filters_restored(struct hd_cluster *cluster) {
 	struct sent *sent;
 
 	for (uint32_t i = 0; filters && i < cluster->worker_count; i++)
-		LIST_FOREACH (sent, &filters->books[i].sent, link)
+		LIST_FOREACH (sent, &filters->all_sums[i].sent, link)
 			restore(cluster, i, sent);
 	if (filters)
 		filters->step_size = filters->lost_step_size = 0;
 }
 
-static void check_book(struct hd_cluster *cluster, uint32_t rank) {
+static void check_sums(struct hd_cluster *cluster, uint32_t rank) {
 	struct filters *filters = cluster->training->filters;
-	const struct book *book = &filters->books[rank];
+	const struct sums *sums = &filters->all_sums[rank];
 	const struct buffer *ready = cluster->workers[rank].ready;
 	const struct sent *sent;
 
 	for (uint64_t i = 0; i < cluster->values; i++)
-		filters->sum[i] = book->applied[i] - book->twice[i] + book->lost[i]
-			+ (double)book->filter.held[i];
-	LIST_FOREACH (sent, &book->sent, link)
+		filters->sum[i] = sums->applied[i] - sums->twice[i] + sums->lost[i]
+			+ (double)sums->filter.held[i];
+	LIST_FOREACH (sent, &sums->sent, link)
 		if (!sent->applied && !sent->returned)
 			add(filters->sum, sent->data, cluster->values);
 	if (ready)
 		add(filters->sum, ready->data, cluster->values);
 	for (uint64_t i = 0; i < cluster->values; i++)
-		if (!(fabs(filters->sum[i] - book->computed[i]) <= ROUNDING * book->sizes[i])) {
+		if (!(fabs(filters->sum[i] - sums->computed[i]) <= ROUNDING * sums->sizes[i])) {
 			hd_check_fail(
 				cluster->check,
-				"worker %u: of value %llu %.9g was computed, %.9g is applied, held, under way or lost",
+				"worker %u: of value %llu %.9g was computed, %.9g is applied, held, in flight or lost",
 				rank,
 				(unsigned long long)i,
-				book->computed[i],
+				sums->computed[i],
 				filters->sum[i]
 			);
 			return;
 		}
 }
 
-/* NULL: it has none just now, or is the copy of a former server that does not know what it is. */
+/* NULL: it has none at the moment, or is a former server's copy that does not know its role. */
 static const float *present_model(const struct hd_cluster *cluster) {
 	const struct hd_server *server = cluster->present->core;
 	uint64_t values;
@@ -525,7 +525,7 @@ void filters_inspect(struct hd_cluster *cluster) {
 	if (!filters || filters->step_size != 0)
 		return;
 	for (uint32_t i = 0; i < cluster->worker_count; i++)
-		check_book(cluster, i);
+		check_sums(cluster, i);
 	model = present_model(cluster);
 	for (uint64_t i = 0; model && i < cluster->values; i++)
 		if (!(fabs(filters->model[i] - (double)model[i]) <= MODEL_ROUNDING
@@ -547,7 +547,7 @@ void filters_settled(struct hd_cluster *cluster) {
 
 	filters_inspect(cluster);
 	for (uint32_t i = 0; filters && i < cluster->worker_count; i++)
-		LIST_FOREACH (sent, &filters->books[i].sent, link)
+		LIST_FOREACH (sent, &filters->all_sums[i].sent, link)
 			if (!sent->applied && !sent->returned && !sent->astray)
 				hd_check_fail(
 					cluster->check,
@@ -561,8 +561,8 @@ void filters_result(const struct hd_cluster *cluster, struct hd_cluster_result *
 	const struct filters *filters = cluster->training ? cluster->training->filters : NULL;
 
 	for (uint32_t i = 0; filters && i < cluster->worker_count; i++) {
-		result->held_norm += sqrt(filters->books[i].filter.held2);
-		result->filtered += filters->books[i].step;
+		result->held_norm += sqrt(filters->all_sums[i].filter.held2);
+		result->filtered += filters->all_sums[i].step;
 	}
 	result->returned = filters ? filters->returned : 0;
 	result->undone = filters ? filters->undone : 0;

@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int read_card(void *owner, struct hd_monitor_counts counts[HD_COUNTS_WAYS]) {
+static int read_card(void *owner, struct hd_monitor_counts counts[HD_COUNTS_DIRECTIONS]) {
 	const struct monitor_process *monitor = owner;
-	static const enum hd_sim_way ways[HD_COUNTS_WAYS]
+	static const enum hd_sim_direction directions[HD_COUNTS_DIRECTIONS]
 		= {[HD_COUNTS_OUT] = HD_SIM_UP, [HD_COUNTS_IN] = HD_SIM_DOWN};
 
-	for (int way = 0; way < HD_COUNTS_WAYS; way++)
+	for (int direction = 0; direction < HD_COUNTS_DIRECTIONS; direction++)
 		hd_sim_card_counts(
 			monitor->cluster->sim,
 			monitor->host,
-			ways[way],
-			&counts[way].ours,
-			counts[way].flows,
+			directions[direction],
+			&counts[direction].ours,
+			counts[direction].flows,
 			HD_COUNTS_FLOWS
 		);
 	return 0;

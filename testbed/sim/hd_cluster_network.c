@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The scenario's network, and the topology that the controller is told: who is joined to whom, and no capacity. */
+/* The scenario's network, and the topology for the controller: which nodes are connected, without capacities. */
 #include "hd_cluster_private.h"
 #include "hd_topology.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes: hosts and nodes once, cores anew in each life. */
+/* Processes: hosts and nodes are created once, cores at each start. */
 #include "hd_cluster_private.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct hd_addr cluster_controller_address(const struct hd_cluster *cluster) {
 
 /* --- the three roles ----------------------------------------------------------------------- */
 
-/* On its disk at once: a program's takes some milliseconds. */
+/* Written to its disk at once, which takes a program some milliseconds. */
 static void keep(void *owner, char *text) {
 	struct hd_cluster *cluster = owner;
 
@@ -42,7 +42,7 @@ static struct hd_node start_controller(struct hd_cluster *cluster) {
 		.name = controller->process.name,
 		.keys = &cluster->keys,
 		.key_id = cluster->key.id,
-		.epoch = (uint16_t)(controller->process.lives + 1),
+		.epoch = (uint16_t)(controller->process.starts + 1),
 		.topology = cluster_topology(cluster),
 		.ops = &ops,
 		.owner = cluster,
@@ -50,7 +50,7 @@ static struct hd_node start_controller(struct hd_cluster *cluster) {
 		.credit_bytes = (uint64_t)cluster->scenario.sim.credit_kb * 1024,
 		.replicate_every = cluster->scenario.replicate_every,
 		.no_credits = cluster->scenario.sim.credit_kb == 0,
-		.ranked_sums = cluster->training != NULL, /* the checker adds as they do */
+		.ranked_sums = cluster->training != NULL, /* the checker adds in the same order */
 	};
 	char error[256];
 	int code = -ENOMEM;
@@ -85,7 +85,7 @@ static struct hd_node start_server(struct hd_cluster *cluster, struct server_pro
 	int code;
 
 	cluster_draw_seed(cluster, config.seed);
-	/* In most lives an update takes several calls to apply, as a big one does. */
+	/* In most processes an update takes several calls to apply, as a large one does. */
 	if (!cluster->config.unchecked)
 		config.apply_values = cluster->values / (1 + config.seed[0] % 8) + 1;
 	code = hd_server_create(&config, &server->core);
@@ -174,7 +174,7 @@ void process_start(struct process *process) {
 	if (cluster_failed(cluster))
 		return;
 	process->runs = true;
-	process->lives++;
+	process->starts++;
 	process->stops = 0; /* a new process is not stopped */
 	hd_sim_node_start(cluster->sim, process->node, node);
 }
@@ -185,7 +185,7 @@ void process_stop(struct process *process) {
 	if (!process->runs)
 		return;
 	process->runs = false;
-	/* When it is quiet nothing crashes, but a worker may have left. */
+	/* At the end of faults nothing crashes, but a worker may have left. */
 	cluster->crashes += !cluster->quiet;
 	hd_sim_node_stop(cluster->sim, process->node);
 	destroy_core(process);
@@ -241,7 +241,7 @@ static struct hd_sim_clock draw_clock(struct hd_cluster *cluster) {
 	uint32_t ppm = cluster->scenario.skew_ppm;
 	int32_t skew = (int32_t)hd_random_below(&cluster->seeds, 2 * (uint64_t)ppm + 1);
 
-	/* Even without skew no two machines' monotonic clocks agree. */
+	/* Even without skew the machines' monotonic clocks differ. */
 	return (struct hd_sim_clock){
 		.offset_ns = (int64_t)hd_random_below(&cluster->seeds, CLOCK_OFFSET_MAX),
 		.skew_ppm = skew - (int32_t)ppm,
@@ -314,7 +314,7 @@ int cluster_add_processes(struct hd_cluster *cluster) {
 		return code;
 	cluster->extra_host = cluster_add_host(cluster, 0, cluster->scenario.link_mbps);
 	controller->wanted = cluster->config.mode != HD_CLUSTER_DIRECT;
-	/* After everything else, so that seeds without one draw as they did. */
+	/* After everything else, so that seeds without a replica draw as before. */
 	if (cluster->extra_host >= 0 && cluster->scenario.replica)
 		code = cluster_add_process(cluster, replica, 0, cluster->scenario.server_link_mbps);
 	if (code < 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A cluster with a replica: two processes that may be the job's server, one of them at a time. What the other one
- * holds must be a version of the present one's history, bit for bit, and no further away than div_max; and what was
- * durable must be there after the death of either.
+ * A cluster with a replica: two processes that may be the job's server, one of them at a time. The other one must hold
+ * a version of the present one's history, bit for bit, and no further away than div_max; and durable updates must
+ * survive the loss of either.
  */
 #include "hd_cluster_private.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define DISTANCE_SLACK 1.0001 /* the models are fp32, the bound is not */
-#define CALM_S 3.0 /* between two deaths: the replica that is left finds another */
+#define CALM_S 3.0 /* between two losses: the remaining one finds another replica */
 
 struct server_process *as_server(struct process *process) {
 	struct hd_cluster *cluster = process->cluster;
@@ -29,14 +29,14 @@ static struct server_process *other_of(struct hd_cluster *cluster) {
 	return cluster->present == &cluster->server ? &cluster->replica : &cluster->server;
 }
 
-/* --- one death at a time ------------------------------------------------------------------------ */
+/* --- one loss at a time ------------------------------------------------------------------------- */
 
 static bool is_of_two(struct hd_place place) {
 	return place.kind == HD_PLACE_SERVER || place.kind == HD_PLACE_REPLICA;
 }
 
-/* Whether this scenario kills no more than one of the two at a time, and nothing else befalls them: only then is
- * durable what it says. */
+/* Whether this scenario kills at most one of the two at a time, without other faults for them: only then DURABLE must
+ * hold. */
 static bool one_at_a_time(const struct hd_scenario *scenario) {
 	uint32_t killed = 0;
 
@@ -67,7 +67,7 @@ static bool one_at_a_time(const struct hd_scenario *scenario) {
 	return true;
 }
 
-/* Without a replica it is what the server's disk has, which nothing takes away. */
+/* Without a replica durable means on the server's disk, which no fault takes away. */
 static bool keeps_durable(const struct hd_scenario *scenario) {
 	return !scenario->replica || one_at_a_time(scenario);
 }
@@ -107,7 +107,7 @@ void cluster_note_server(struct hd_cluster *cluster) {
 
 	if (cluster->controller.core)
 		named = hd_controller_server(cluster->controller.core, cluster->job);
-	/* Of a server that is lost the controller waits for the next life. */
+	/* The controller waits for the next process of a lost server. */
 	if (!hd_addr_is_none(named))
 		cluster->named = named;
 }
@@ -151,7 +151,7 @@ void cluster_stepped(struct hd_cluster *cluster, const struct hd_event *event) {
 	    && keeps_durable(&cluster->scenario))
 		hd_check_fail(
 			cluster->check,
-			"version %" PRIu64 " was durable, and %" PRIu64 " is made anew",
+			"version %" PRIu64 " was durable, and %" PRIu64 " is made again",
 			cluster->durable,
 			hd_version_counter(event->version)
 		);
@@ -170,7 +170,7 @@ static double distance(const float *a, const float *b, uint64_t values) {
 	return sqrt(sum);
 }
 
-/* theirs: of this version counter. */
+/* theirs: at this version counter. */
 static void check_distance(struct hd_cluster *cluster, const float *theirs, uint64_t counter) {
 	double most = cluster->scenario.div_max, real;
 	uint64_t values;
@@ -181,7 +181,7 @@ static void check_distance(struct hd_cluster *cluster, const float *theirs, uint
 	real = distance(ours, theirs, values);
 	if (real > cluster->farthest)
 		cluster->farthest = real;
-	/* One step goes from where both are equal, however big it is. */
+	/* One step starts where both are equal, whatever its size. */
 	if (real > most * DISTANCE_SLACK && counter < cluster->stepped_from)
 		hd_check_fail(
 			cluster->check,
@@ -192,13 +192,13 @@ static void check_distance(struct hd_cluster *cluster, const float *theirs, uint
 		);
 }
 
-/* At one version both hold the same bits, whatever the checker knows of what they should be. */
+/* At one version both hold the same bits, even if the checker does not know the expected ones. */
 static void check_equal(struct hd_cluster *cluster, const float *theirs) {
 	uint64_t values;
 	const float *ours = hd_server_model(cluster->present->core, cluster->job, &values);
 
 	if (!ours)
-		return; /* an update is half applied */
+		return; /* an update is partly applied */
 	cluster->equal++;
 	if (memcmp(ours, theirs, values * sizeof(float)) != 0)
 		hd_check_fail(cluster->check, "server and replica differ at one version");
@@ -218,10 +218,10 @@ void cluster_inspect_replica(struct hd_cluster *cluster) {
 		return;
 	model = hd_server_model(other->core, cluster->job, &values);
 	if (version == 0 || !model)
-		return; /* nothing yet, or an update is half applied */
+		return; /* nothing yet, or an update is partly applied */
 	cluster->seen[0] = version;
 	cluster->seen[1] = present;
-	/* A server that is none any more, and does not know it yet. */
+	/* A retired server that does not know it yet. */
 	if (hd_version_incarnation(version) != hd_version_incarnation(present))
 		return;
 	if (!hd_check_is(cluster->check, model, version)) {

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define UNHEARD 0.1 /* chance that a neighbour is not known yet */
+#define UNHEARD 0.1 /* probability that a neighbour is not known yet */
 
-/* Overflow, as if the members had known their values wrongly. */
+/* An overflow, as if the members had reported wrong peaks. */
 static void spoil(void *owner, uint8_t *chunk) {
 	struct hd_cluster *cluster = owner;
 
@@ -16,7 +16,7 @@ static void spoil(void *owner, uint8_t *chunk) {
 		chunk[3] |= HD_SWITCH_FLAG_NOT_FINITE;
 }
 
-/* Only between the switch and the replica, both ways: the server has all of each sum, and its way is not slowed. */
+/* Only between the switch and the replica, in both directions: the server has all of each sum, at full speed. */
 static bool lose(void *owner, struct hd_addr peer) {
 	struct hd_cluster *cluster = owner;
 
@@ -27,7 +27,7 @@ static bool lose(void *owner, struct hd_addr peer) {
 		&& hd_random_chance(&cluster->random, cluster->config.switch_replica_loss);
 }
 
-/* --- lives ------------------------------------------------------------------------------------ */
+/* --- start and end ---------------------------------------------------------------------------- */
 
 struct switch_process *as_switch(struct process *process) {
 	struct switch_process *s = &process->cluster->path_switch;
@@ -78,7 +78,7 @@ int cluster_add_switch(struct hd_cluster *cluster) {
 
 struct hd_node start_switch(struct switch_process *s) {
 	struct hd_cluster *cluster = s->process.cluster;
-	struct hd_sim_switch_life life = {
+	struct hd_sim_switch_setup setup = {
 		.name = s->process.name,
 		.host = s->process.host_name,
 		.keys = &cluster->keys,
@@ -91,8 +91,8 @@ struct hd_node start_switch(struct switch_process *s) {
 	char error[HD_TEXT_BYTES_MAX] = "";
 	struct hd_node node;
 
-	cluster_draw_seed(cluster, life.seed);
-	if (hd_sim_switch_start(&s->path, &life, &node, error, sizeof error) < 0)
+	cluster_draw_seed(cluster, setup.seed);
+	if (hd_sim_switch_start(&s->path, &setup, &node, error, sizeof error) < 0)
 		hd_check_fail(cluster->check, "switch: %s", error);
 	return node;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Real training inside the simulation: the trainer's model, minibatches and gradients, between the
- * pulls and pushes of the simulated workers. A gradient is computed when its step ends in virtual
- * time (nobody changes the model that it is taken at before); evaluations read the server's model.
+ * Real training inside the simulation: the trainer's model, minibatches and gradients, between the pulls and pushes of
+ * the simulated workers. A gradient is computed when its step ends in virtual time (its model does not change before);
+ * evaluations read the server's model.
  *
  *   pulled model --(compute_ms later)--> hd_model_gradient(next minibatch) --> push --> server: SGD
  *   every 250 ms: server's model --> hd_model_evaluate(test set) --> curve
@@ -54,7 +54,7 @@ static void describe_job(struct hd_cluster *cluster) {
 	       spec->tensor_count * sizeof *cluster->tensors);
 }
 
-/* What the scenario says must fit model and data. */
+/* Checks that the scenario fits model and data. */
 static int check_sizes(struct hd_cluster *cluster, char *error, size_t error_bytes) {
 	struct hd_scenario_job *job = &cluster->scenario.job;
 	uint64_t values = hd_model_values(cluster->training->model);
@@ -202,7 +202,7 @@ void training_watch(struct hd_cluster *cluster) {
 	model = hd_server_model(cluster->present->core, cluster->job, &values);
 	version = hd_server_version(cluster->present->core, cluster->job);
 	if (!model || (training->evaluated && version == training->version))
-		return; /* the observer, too, looks at what is new only */
+		return; /* the observer, too, evaluates new versions only */
 	training->evaluated = true;
 	training->version = version;
 	evaluate(cluster, model);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a link really gives a job of weight 1: max-min fair beside the other tenants' flows, of which each is
- * held back by the narrowest link of its path. By progressive filling: the link with the least room for each
- * unit of weight fixes the rate of all that cross it; then the next, until it is ours.
+ * The true rate of a link for a job of weight 1: max-min fair beside the other tenants' flows, each of which is limited
+ * by the slowest link of its path. By progressive filling: the link with the least free rate for each unit of weight
+ * fixes the rate of all flows that cross it; then the next, until ours is fixed.
  */
 #include "hd_cluster_private.h"
 
@@ -16,8 +16,8 @@
 #define LINKS_MAX (HD_SCENARIO_RACKS_MAX + 1) /* of a path */
 #define TRUNKS_FROM (HD_SIM_HOSTS_MAX * 2)
 
-/* The flows of one tenant: as many as `weight`, all alike. The last group is ours, on one link only. Links:
- * host * 2 + enum hd_sim_way; between racks i and i + 1 TRUNKS_FROM + i * 2, one more towards i + 1. */
+/* The flows of one tenant: `weight` equal ones. The last group is ours, on one link only. Links: host * 2 + enum
+ * hd_sim_direction; between racks i and i + 1 TRUNKS_FROM + i * 2, plus one towards i + 1. */
 struct group {
 	double weight;
 	uint32_t link[LINKS_MAX];
@@ -26,7 +26,7 @@ struct group {
 	double rate; /* of one flow */
 };
 
-/* Hosts of workers follow one another. No rank: UINT32_MAX. */
+/* Hosts of workers are consecutive. No rank: UINT32_MAX. */
 static uint32_t rank_of(const struct hd_cluster *cluster, int host) {
 	int first = cluster->workers[0].process.host;
 
@@ -64,7 +64,7 @@ static bool crosses(const struct group *group, uint32_t link) {
 	return false;
 }
 
-/* Room a unit of weight on a link, or infinity when nobody waits for it. */
+/* Free rate for each unit of weight on a link, or infinity when no flow waits for it. */
 static double
 level(const struct hd_cluster *cluster, const struct group *groups, uint32_t count, uint32_t link) {
 	double room = capacity(cluster, link), weight = 0;
@@ -137,7 +137,7 @@ static uint32_t tenants_now(const struct hd_cluster *cluster, struct group *grou
 	return count;
 }
 
-/* As the topology calls them: "h1>s1", "s1>ps", "s1>s2". False: none of the scenario's. */
+/* As in the topology: "h1>s1", "s1>ps", "s1>s2". False: none of the scenario's. */
 static bool find_link(const struct hd_cluster *cluster, const char *name, uint32_t *link) {
 	unsigned from = 0, to = 0, rank = 0;
 	bool down = *name == 's';
@@ -177,6 +177,6 @@ uint64_t hd_cluster_link_bytes(const struct hd_cluster *cluster, const char *lin
 
 	if (!find_link(cluster, link, &index) || index >= TRUNKS_FROM)
 		return 0;
-	return hd_sim_link_stats(cluster->sim, (int)(index / 2), (enum hd_sim_way)(index % 2))
+	return hd_sim_link_stats(cluster->sim, (int)(index / 2), (enum hd_sim_direction)(index % 2))
 		->bytes;
 }

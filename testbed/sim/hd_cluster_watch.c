@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Watching: every event of every node, the server's model after commits, the controller's books. */
+/* Watches every event of every node, the server's model after commits, and the controller's reservations. */
 #include "hd_cluster_private.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESERVED_SLACK 1.000001 /* of rounding in sums of rates */
-#define LOOK_AHEAD 16 /* moments at which reservations are summed */
+#define RESERVED_SLACK 1.000001 /* for rounding in sums of rates */
+#define LOOK_AHEAD 16 /* times at which reservations are summed */
 #define LOOK_STEP (2 * HD_MS)
 
 static void keep(struct hd_cluster *cluster, const char *node, const struct hd_event *event) {
@@ -49,7 +49,7 @@ static void check_link(struct hd_cluster *cluster, uint32_t link, hd_ns now) {
 	}
 }
 
-/* Most links of a large cluster carry nothing at a time. */
+/* Most links of a large cluster are idle at any time. */
 static void check_reservations(struct hd_cluster *cluster) {
 	struct hd_controller *controller = cluster->controller.core;
 	uint32_t count = hd_controller_link_count(controller);
@@ -69,7 +69,7 @@ static void check_reservations(struct hd_cluster *cluster) {
 	}
 }
 
-/* Every transfer that was granted has ended once, or is under way. */
+/* Every granted transfer has ended once, or is in progress. */
 static void check_counts(struct hd_cluster *cluster) {
 	char error[HD_TEXT_BYTES_MAX + 1];
 
@@ -77,10 +77,10 @@ static void check_counts(struct hd_cluster *cluster) {
 		hd_check_fail(cluster->check, "the controller's counts: %s", error);
 }
 
-/* A new life has heard of nothing. */
+/* A new process has received no change. */
 static void check_members(struct process *process, const struct hd_event *event) {
-	if (process->listens != process->lives) {
-		process->listens = process->lives;
+	if (process->listens != process->starts) {
+		process->listens = process->starts;
 		process->listener.change = 0;
 	}
 	process->listener.name = process->name;
@@ -104,7 +104,7 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 	if (event.kind == HD_EVENT_PLAN)
 		cluster->planned = true;
 	if (as_aggregator(process) || as_switch(process))
-		return; /* what comes of its sums is the server's to commit */
+		return; /* the server commits its sums */
 	if (event.kind == HD_EVENT_FALLBACK && as_server(process))
 		cluster->begun_alone = true;
 	if (event.kind == HD_EVENT_PROMOTED && as_server(process))
@@ -140,7 +140,7 @@ void cluster_inspect(struct hd_cluster *cluster) {
 		return;
 	model = hd_server_model(cluster->present->core, cluster->job, &values);
 	if (!model && hd_server_version(cluster->present->core, cluster->job))
-		return; /* the next update is half applied: looked at after it */
+		return; /* the next update is partly applied: checked afterwards */
 	hd_check_model(
 		cluster->check, model, hd_server_version(cluster->present->core, cluster->job)
 	);

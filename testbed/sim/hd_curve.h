@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accuracy over time, and when a target counts as reached: at the first evaluation at which the mean
- * of the last three has it (the rule of testbed/lab/measure.py; one lucky evaluation is not enough).
+ * Accuracy over time, and when a target counts as reached: at the first evaluation at which the mean of the last three
+ * reaches it (the rule of testbed/lab/measure.py; one lucky evaluation is not enough).
  */
 #ifndef HD_CURVE_H
 #define HD_CURVE_H
@@ -11,7 +11,7 @@
 #define HD_CURVE_MEAN 3 /* evaluations */
 #define HD_CURVE_EVERY_MS 250 /* between two of them */
 #define HD_CURVE_POINTS_MAX 1000000
-#define HD_CURVE_UPDATES_MIN 200 /* a target that is nearer than this compares nothing */
+#define HD_CURVE_UPDATES_MIN 200 /* a target that is reached earlier allows no comparison */
 
 struct hd_evaluation {
 	double at_s;

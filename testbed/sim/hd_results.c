@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table. */
+/* Prints the table. */
 #include "hd_results.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ void hd_results_head(FILE *out, bool trains) {
 	);
 }
 
-/* `<`: too near to compare anything. */
+/* `<`: reached too early for a comparison. */
 static void row_of_training(FILE *out, const struct hd_results_run *run) {
 	const struct hd_cluster_result *r = &run->result;
 
@@ -156,7 +156,7 @@ static void print_ratio(FILE *out, const char *what, const struct spread *s) {
 	);
 }
 
-/* Two modes: the first run of each, and how many runs further their next is. */
+/* Two modes: the first run of each, and the distance to the next. */
 struct pairs {
 	const struct hd_results_run *ours, *theirs;
 	size_t count, step;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What heddle-sim prints: a table, and records with the fields of the demo's. */
+/* heddle-sim's output: a table, and records with the fields of the demo's. */
 #ifndef HD_RESULTS_H
 #define HD_RESULTS_H
 
@@ -7,12 +7,12 @@
 
 #include <stdio.h>
 
-/* A learning rate that was tried: the mean time to the target over the seeds. One that does not reach it
- * counts with twice the scenario's duration. */
+/* A tried learning rate: the mean time to the target over the seeds. A run that does not reach it counts with twice the
+ * scenario's duration. */
 struct hd_results_rate {
 	double rate, mean_s;
 	uint32_t reached, seeds;
-	bool lost; /* given up when it could not win any more: mean_s is a lower bound */
+	bool lost; /* given up when it could no longer win: mean_s is a lower bound */
 };
 
 struct hd_results_run {
@@ -42,7 +42,7 @@ void hd_results_head(FILE *out, bool trains);
 void hd_results_row(FILE *out, const struct hd_results_run *run);
 /* A JSON list. 0 or -errno. */
 int hd_results_json(const char *path, const struct hd_results_run *runs, size_t count);
-/* Compares each two of so many modes over paired seeds; runs come seed by seed, in the same order of modes. */
+/* Compares each pair of `modes` modes over paired seeds; runs come seed by seed, in the same order of modes. */
 void hd_results_pairs(FILE *out, const struct hd_results_run *runs, size_t count, size_t modes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The records. */
+/* Writes the records. */
 #include "hd_results.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static json_t *staleness(const struct hd_results_run *run) {
 	);
 }
 
-/* Updates by their delay; the last counts all above. */
+/* Updates by their delay; the last counts all larger ones. */
 static json_t *histogram(const struct hd_check_stats *s) {
 	json_t *object = json_object();
 	char delay[8];
@@ -126,7 +126,7 @@ static json_t *filter(const struct hd_results_run *run) {
 	);
 }
 
-/* What there is of training only: null without. */
+/* Fields of training; null without. */
 static void put_training(json_t *json, const struct hd_results_run *run) {
 	const struct hd_cluster_result *r = &run->result;
 	bool reached = r->time_to_accuracy_s >= 0;

@@ -35,7 +35,7 @@ static int neighbour(
 	(void)error;
 	(void)error_bytes;
 	if (hd_random_chance(s->random, s->unheard))
-		return -EAGAIN; /* not heard of yet */
+		return -EAGAIN; /* not known yet */
 	copy->port = (uint16_t)(ipv4 - hd_sim_address(0, 0).ipv4);
 	hd_put32(copy->mac + 2, ipv4);
 	return 0;
@@ -86,7 +86,7 @@ static bool is_lost(const struct hd_sim_switch *s, struct hd_addr peer) {
 	return s->lose && s->lose(s->owner, peer);
 }
 
-/* What the core looks at of the headers; checksums it does not. */
+/* The header fields that the core reads; it checks no checksums. */
 static void put_head(uint8_t *frame, struct hd_addr from, struct hd_addr to, size_t bytes) {
 	memset(frame, 0, FRAME_HEAD);
 	hd_put16(frame + 12, 0x0800);
@@ -144,7 +144,7 @@ on_packet(void *owner, struct hd_addr from, struct hd_addr to, const uint8_t *da
 	return packet.verdict == HD_SWITCH_COPY || packet.verdict == HD_SWITCH_DROP;
 }
 
-/* --- lives ------------------------------------------------------------------------------------ */
+/* --- start and end ------------------------------------------------------------------------------ */
 
 void hd_sim_switch_attach(struct hd_sim_switch *s) {
 	hd_sim_set_path(s->sim, &(struct hd_sim_path){.packet = on_packet, .owner = s});
@@ -152,7 +152,7 @@ void hd_sim_switch_attach(struct hd_sim_switch *s) {
 
 int hd_sim_switch_start(
 	struct hd_sim_switch *s,
-	const struct hd_sim_switch_life *life,
+	const struct hd_sim_switch_setup *setup,
 	struct hd_node *node,
 	char *error,
 	size_t error_bytes
@@ -160,25 +160,25 @@ int hd_sim_switch_start(
 	struct hd_switch_core_config core = {
 		.self = self_of(s),
 		.memory_bytes = MEMORY_BYTES,
-		.hash_key = {life->hash_key[0], life->hash_key[1]},
+		.hash_key = {setup->hash_key[0], setup->hash_key[1]},
 	};
 	struct hd_switch_agent_config config = {
-		.name = life->name,
-		.host = life->host,
-		.keys = life->keys,
+		.name = setup->name,
+		.host = setup->host,
+		.keys = setup->keys,
 		.key_id = 1,
-		.controller = life->controller,
+		.controller = setup->controller,
 		.data = hd_sim_node_address(s->sim, s->node),
-		.slots = life->slots,
-		.count_min = life->narrow ? COUNT_P4 : 1,
-		.count_max = life->narrow ? COUNT_P4 : COUNT_MAX,
-		.dtypes = life->dtypes,
+		.slots = setup->slots,
+		.count_min = setup->narrow ? COUNT_P4 : 1,
+		.count_max = setup->narrow ? COUNT_P4 : COUNT_MAX,
+		.dtypes = setup->dtypes,
 		.ops = &ops,
 		.owner = s,
 	};
 	int code;
 
-	memcpy(config.seed, life->seed, sizeof config.seed);
+	memcpy(config.seed, setup->seed, sizeof config.seed);
 	code = hd_switch_core_create(&core, &s->core, error, error_bytes);
 	if (code == 0)
 		code = hd_switch_agent_create(&config, &s->agent);

@@ -85,7 +85,7 @@ int sim_run(const struct sim_session *session, struct hd_results_run *run, bool 
 	return code < 0 ? EX_SOFTWARE : EX_OK;
 }
 
-/* The grid's, the command line's or the scenario's. */
+/* The rate of the grid, of the command line or of the scenario. */
 static double rate_of(const struct sim_session *session, enum hd_cluster_mode mode) {
 	if (session->rate[mode] > 0)
 		return session->rate[mode];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The learning rates: one small grid for every mode, the demo's (testbed/lab/rates.py). A mode's best is
- * the one with the least mean time to the target accuracy; a run that does not reach it counts with
- * twice the scenario's duration. A rate is given up as soon as it cannot be the best any more.
+ * The learning rates: one small grid for every mode, the demo's (testbed/lab/rates.py). A mode's best is the one with
+ * the shortest mean time to the target accuracy; a run that does not reach it counts with twice the scenario's
+ * duration. A rate is given up as soon as it can no longer be the best.
  */
 #include "sim_options.h"
 
@@ -12,7 +12,7 @@
 #define DEFAULT_SEEDS 3
 
 static const double rates[SIM_RATES] = {0.0025, 0.005, 0.01, 0.02};
-/* In this order: a good one soon saves time with the others. */
+/* In this order: an early good one saves time with the others. */
 static const size_t order[SIM_RATES] = {2, 1, 3, 0};
 
 /* Adds the time of one seed to *sum_s. Beyond `most_s` of virtual time it can no longer win. */
@@ -43,7 +43,7 @@ static int try_seed(
 	return EX_OK;
 }
 
-/* best_s: the least sum over all seeds so far. */
+/* best_s: the smallest sum over all seeds so far. */
 static int try_rate(
 	struct sim_session *session,
 	enum hd_cluster_mode mode,

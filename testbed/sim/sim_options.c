@@ -181,7 +181,7 @@ static const struct hd_option_program command_line = {
 	.arguments = true,
 };
 
-/* What does not go together. */
+/* Checks options that exclude each other. */
 static int check(const struct sim_options *options) {
 	if ((options->trace || options->perfetto)
 	    && (options->seeds > 1 || options->choice >= SIM_MODE_BOTH || options->grid))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle-sim's command line and what its parts share. */
+/* heddle-sim's command line, and functions that its files share. */
 #ifndef SIM_OPTIONS_H
 #define SIM_OPTIONS_H
 
@@ -12,7 +12,7 @@ enum sim_choice {
 	SIM_MODE_DEFAULT,
 	SIM_MODE_ONE,
 	SIM_MODE_BOTH, /* scheduled, unscheduled */
-	SIM_MODE_ALL /* and aggregated before them, where there are aggregators */
+	SIM_MODE_ALL /* and aggregated before them, if there are aggregators */
 };
 
 struct sim_options {
@@ -41,12 +41,12 @@ struct sim_session {
 	struct sim_trace *trace;
 	struct hd_results_run *runs;
 	size_t count;
-	/* What the grid found, by mode; rate 0: not searched. */
+	/* Results of the grid, by mode; rate 0: not searched. */
 	double rate[SIM_MODES];
 	struct hd_results_rate tried[SIM_MODES][SIM_RATES];
 };
 
-/* Parses; prints help or an error by itself. Returns -1 to go on, else the exit status. */
+/* Parses; prints help or an error by itself. Returns -1 to continue, else the exit status. */
 int sim_parse(int argc, char **argv, struct sim_options *options);
 
 /* The modes to measure, of each seed in this order. */
@@ -55,15 +55,15 @@ size_t sim_modes(const struct sim_session *session, enum hd_cluster_mode modes[S
 /* Runs one cluster with run->seed, mode and learning rate, and fills in the rest. Returns an exit code. */
 int sim_run(const struct sim_session *session, struct hd_results_run *run, bool until_target);
 
-/* The files that the options ask for, for one run. Each returns an exit code, and says what is wrong. */
+/* The output files of the options, for one run. Each returns an exit code, and reports errors. */
 int sim_trace_open(const struct sim_options *options, struct sim_trace **trace);
 int sim_trace_begin(struct sim_trace *trace, const struct hd_scenario *scenario);
 void sim_trace_event(void *owner, const char *node, const struct hd_event *event);
 /* 0 or -errno of writing; NULL: 0. */
 int sim_trace_close(struct sim_trace *trace);
 
-/* Searches the learning rate with the least mean time to the target accuracy for the modes that will be
- * measured, over seeds that follow the measured ones. Returns an exit code. */
+/* Searches the learning rate with the shortest mean time to the target accuracy for the modes that will be measured,
+ * over seeds that follow the measured ones. Returns an exit code. */
 int sim_grid(struct sim_session *session);
 
 #endif

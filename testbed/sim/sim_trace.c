@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The events of heddle-sim's one run: as JSON lines, and as spans. */
+/* The events of heddle-sim's single run: as JSON lines, and as spans. */
 #include "hd_program.h"
 #include "hd_trace.h"
 #include "sim_options.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plain TCP parameter server, for comparison: what a user would write in an afternoon. One TCP
- * connection a worker, requests and answers in turn, asynchronous, no schedule, no bound on delay. The
- * arithmetic (model, data, compute padding, SGD) is the trainer's and the server's own.
+ * The plain TCP parameter server, for comparison: as a user would write it in an afternoon. One TCP connection for each
+ * worker, alternating requests and answers, asynchronous, no schedule, no bound on delay. The arithmetic (model, data,
+ * compute padding, SGD) is the trainer's and the server's own.
  *
  *   worker                      server
  *     | HELLO(rank, values) ----->|
  *     |<------------------- READY |
  *     | PULL -------------------->|
  *     |<--- MODEL(version, bytes) |  a copy of the weights
- *     | PUSH(base, bytes) ------->|  applied when its last byte is there
+ *     | PUSH(base, bytes) ------->|  applied when its last byte has arrived
  *     |<---- APPLIED(version, delay)
  */
 #ifndef TCP_PS_H
@@ -53,7 +53,7 @@ struct tcp_ps_options {
 	float learning_rate, momentum, weight_decay;
 };
 
-/* What both roles share, opened from the options. */
+/* Used by both roles, opened from the options. */
 struct tcp_ps {
 	const struct tcp_ps_options *options;
 	struct hd_dataset train, test;

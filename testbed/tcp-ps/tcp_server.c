@@ -19,12 +19,12 @@
  * header, then up to the body; `out` drains the header, then the copy of the weights. */
 struct connection {
 	int fd; /* -1: free */
-	bool known; /* said HELLO */
+	bool known; /* it has sent HELLO */
 	uint16_t rank;
 	uint32_t pulls;
 	struct tcp_ps_header in, out;
 	uint64_t in_done, out_done, out_bytes;
-	float *body; /* a gradient that arrives, or the weights that leave */
+	float *body; /* an incoming gradient, or outgoing weights */
 };
 
 struct server {
@@ -91,7 +91,7 @@ static void apply(struct server *s, struct connection *c) {
 	c->out.delay = (uint32_t)delay;
 }
 
-/* A header is complete. False: the connection makes no sense and is closed. */
+/* A header is complete. False: it is invalid, and the connection is closed. */
 static bool begin(struct server *s, struct connection *c) {
 	struct tcp_ps *ps = s->ps;
 	if (c->in.magic != TCP_PS_MAGIC || c->in.version > s->version)
@@ -187,7 +187,7 @@ static int listen_at(const char *address, uint16_t port) {
 	int on = 1;
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	/* Debian's default, whatever this machine's is. Refused to some: theirs stays. */
+	/* Debian's default, whatever this machine's is. Some machines refuse it: theirs stays. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", strlen("cubic"));
 	if (fd >= 0 && inet_pton(AF_INET, address, &at.sin_addr) == 1
 	    && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0

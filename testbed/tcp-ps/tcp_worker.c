@@ -148,7 +148,7 @@ static bool evaluate(struct work *work) {
 	return true;
 }
 
-/* An observer's step: it only looks. */
+/* An observer's step: it only evaluates. */
 static bool observe(struct work *work) {
 	uint32_t ms = work->ps->options->observe_ms;
 	struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
@@ -176,7 +176,7 @@ static int connect_once(const char *address, uint16_t port) {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	/* As the server: of both directions, Debian's default. */
+	/* As at the server, for the other direction: Debian's default. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", strlen("cubic"));
 	if (inet_pton(AF_INET, address, &at.sin_addr) != 1
 	    || connect(fd, (struct sockaddr *)&at, sizeof at) != 0) {

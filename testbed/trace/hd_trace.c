@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is not of one round: computing, checkpoints, counters, and what happens to nodes. */
+/* Events that belong to no round: computing, checkpoints, counters, and events of nodes. */
 #include "hd_message.h"
 #include "hd_trace_private.h"
 
@@ -128,7 +128,7 @@ static void count(struct hd_trace *trace, struct trace_track *track, const struc
 	}
 }
 
-/* --- moments ------------------------------------------------------------------------------- */
+/* --- instant events ------------------------------------------------------------------------ */
 
 static void
 moment(struct hd_trace *trace, struct trace_track *track, const struct hd_event *event) {
@@ -150,7 +150,7 @@ moment(struct hd_trace *trace, struct trace_track *track, const struct hd_event 
 	trace_lane_free(&place);
 }
 
-/* The controller says where nodes are. */
+/* Learns the hosts of nodes from the controller's events. */
 static void learn_host(struct hd_trace *trace, const struct hd_event *event) {
 	int host = (int)event->position - 1;
 

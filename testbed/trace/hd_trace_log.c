@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines of event logs back into events. */
+/* Parses lines of event logs into events. */
 #include "hd_message.h"
 #include "hd_program.h"
 #include "hd_trace.h"

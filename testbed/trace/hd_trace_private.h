@@ -40,16 +40,16 @@ struct trace_track {
 	struct track_key key;
 	uint32_t tid; /* of lane 0 */
 	uint64_t busy, named; /* by lane */
-	hd_ns since; /* compute, checkpoint: when it began; 0: it has not */
+	hd_ns since; /* compute, checkpoint: its begin; 0: it has not begun */
 	hd_version version; /* of a checkpoint */
 	UT_hash_handle hh;
 };
 
-/* Where a span is drawn. track NULL: nowhere. */
+/* The place of a span in the picture. track NULL: none. */
 struct place {
 	struct trace_track *track;
 	uint32_t lane;
-	bool held; /* nobody else is drawn there now */
+	bool held; /* no other span is drawn there now */
 };
 
 struct span {
@@ -69,24 +69,24 @@ struct hd_trace {
 	uint32_t track_count;
 	struct trace_node *links; /* the process whose tracks are links */
 	struct trace_round *rounds;
-	struct trace_rounds late; /* ended, but a node may yet tell of them; oldest first */
+	struct trace_rounds late; /* ended, but nodes may still report about them; oldest first */
 	int *hosts; /* by worker, in the topology; -1: unknown */
 	int server_host;
 	hd_ns first, now;
-	bool begun, argued; /* a first event, a first argument has been written */
+	bool begun, argued; /* a first event, a first argument was written */
 	uint64_t not_shown; /* spans for which a track had no lane */
 	uint64_t flow;
-	uint32_t job; /* the first: tracks do not name it */
+	uint32_t job; /* of the first event: tracks do not name it */
 	int error;
 };
 
 struct trace_node *trace_node(struct hd_trace *trace, const char *name);
 struct trace_track *trace_track(struct hd_trace *trace, const struct track_key *key);
-/* The lowest free lane, which is named then; nowhere when there is none. */
+/* The lowest free lane, which gets a name then; none when all are in use. */
 struct place trace_lane(struct hd_trace *trace, struct trace_track *track);
 void trace_lane_free(struct place *place);
 
-/* An event: open, its arguments, close. */
+/* An event: begin, its arguments, end. */
 void trace_open(struct hd_trace *trace, char phase, struct place place, const char *name, hd_ns at);
 void trace_open_span(struct hd_trace *trace, const struct span *span);
 void trace_arg_u64(struct hd_trace *trace, const char *name, uint64_t value);
@@ -107,13 +107,13 @@ void trace_end(struct hd_trace *trace);
 
 /* --- hd_trace_round.c: one push or pull ------------------------------------------------------- */
 
-/* False: the event is not one of a round's. */
+/* False: the event does not belong to a round. */
 bool trace_round_event(
 	struct hd_trace *trace,
 	struct trace_node *node,
 	const struct hd_event *event
 );
-/* What ended long ago is drawn and forgotten; all: what has not ended as well. */
+/* Draws and removes rounds that ended long ago; all: unfinished ones as well. */
 void trace_round_flush(struct hd_trace *trace, bool all);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One round of a worker, push or pull, or the transfer of a sum or of a model for several: what each node says of
- * it is gathered, and drawn when an attempt or the round has ended. Lanes are taken and given back when spans begin
- * and end, not when they are drawn.
+ * One round of a worker, push or pull, or the transfer of a sum or of a model for several: collects the events of all
+ * nodes, and draws them when an attempt or the round has ended. Lanes are taken and released when spans begin and end,
+ * not when they are drawn.
  */
 #include "hd_group.h"
 #include "hd_message.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LATE (1 * HD_SECOND) /* logs of several nodes need not agree to the millisecond */
+#define LATE (1 * HD_SECOND) /* logs of several nodes may differ by milliseconds */
 
 struct round_key {
 	uint32_t job, round;
@@ -33,7 +33,7 @@ struct trace_round {
 	struct round_key key;
 	uint32_t number; /* of the round, or of its aggregator's group */
 	int from,
-		to; /* hosts, counted from 1, of sender and receiver where a host has the node's name; 0: none has */
+		to; /* hosts with the nodes' names, sender and receiver, counted from 1; 0: none */
 	struct place own, servers, links[TRACE_PATH_MAX];
 	uint32_t link_count;
 	hd_ns opened, ended, committed;
@@ -50,7 +50,7 @@ struct trace_round {
 
 /* --- finding ------------------------------------------------------------------------------- */
 
-/* Of the members of a group together. Only its aggregator knows its number, so the token tells it. */
+/* An event of the members of a group together. Only its aggregator knows its number, so the token identifies it. */
 static bool is_of_group(const struct hd_event *event) {
 	return event->worker == HD_GROUP_WORKER && event->token != 0;
 }
@@ -127,7 +127,7 @@ static hd_ns either(hd_ns at, hd_ns otherwise) {
 	return at ? at : otherwise;
 }
 
-/* A part of the worker's span lies within it, whatever the clocks of several machines say. */
+/* Limits a part of the worker's span to that span, even when the clocks of the machines differ. */
 static struct span clip(const struct trace_round *round, struct span span) {
 	if (span.place.track != round->own.track || round->opened == 0)
 		return span;
@@ -140,7 +140,7 @@ static struct span clip(const struct trace_round *round, struct span span) {
 	return span;
 }
 
-/* A span of a round, with what every one of them says. False: it has no place, or never began. */
+/* Begins a span of a round, with the arguments that all of them have. False: it has no place, or never began. */
 static bool open_span(struct hd_trace *trace, const struct trace_round *round, struct span span) {
 	if (!span.place.track || span.from == 0)
 		return false;
@@ -222,17 +222,17 @@ static void draw_links(struct hd_trace *trace, const struct trace_round *round, 
 		);
 }
 
-/* What belongs to one attempt; `end`: of it, for what has no end of its own. */
+/* Draws the spans of one attempt; `end`: for those without an end of their own. */
 static void draw_attempt(struct hd_trace *trace, struct trace_round *round, hd_ns end) {
 	struct attempt *a = &round->attempt;
 	bool push = round->key.direction == HD_PUSH;
 	hd_ns decided = either(a->granted, either(a->refused, end));
 	hd_ns started = push ? a->send_start : a->recv_start;
-	hd_ns given_up = either(a->refused, end); /* its lanes are another's from then on */
+	hd_ns given_up = either(a->refused, end); /* its lanes are free from then on */
 	struct span sent = {push ? round->own : round->servers, NULL, a->send_start, a->send_end};
 	struct span held = {push ? round->servers : round->own, NULL, a->recv_start, a->recv_end};
 
-	/* Whoever granted it may have another clock. */
+	/* The clock of the granting node may differ. */
 	if (started >= a->requested && started < decided)
 		decided = started;
 	if (open_span(trace, round, (struct span){round->own, "wait", a->requested, decided})) {
@@ -249,7 +249,7 @@ static void draw_attempt(struct hd_trace *trace, struct trace_round *round, hd_n
 	*a = (struct attempt){.number = a->number};
 }
 
-/* From the moment that the update was held whole. `commit` is the arrow's end. */
+/* From the time when the update was held. `commit` is the arrow's end. */
 static bool
 draw_commit(struct hd_trace *trace, const struct trace_round *round, struct span *commit) {
 	*commit = (struct span){
@@ -263,7 +263,7 @@ draw_commit(struct hd_trace *trace, const struct trace_round *round, struct span
 	if (round->committed == 0)
 		return false;
 	if (commit->to <= commit->from)
-		commit->to = commit->from + 1; /* an arrow needs something to end in */
+		commit->to = commit->from + 1; /* an arrow needs a span at its end */
 	if (!open_span(trace, round, *commit))
 		return false;
 	put_version(trace, "version", round->version);
@@ -324,7 +324,7 @@ void trace_round_flush(struct hd_trace *trace, bool all) {
 
 /* --- events -------------------------------------------------------------------------------- */
 
-/* Nothing more is expected of it, or only a little while. */
+/* No more events are expected, or only for a short time. */
 static void ended(struct hd_trace *trace, struct trace_round *round, hd_ns at) {
 	if (!round->ended)
 		round->ended = at;
@@ -361,7 +361,7 @@ static void on_sent_or_held(
 		if (servers)
 			trace_lane_free(&round->servers);
 		if (servers && !round->own.track)
-			ended(trace, round, event->at); /* nobody logs the worker's side */
+			ended(trace, round, event->at); /* the worker's side is not logged */
 		break;
 	case HD_EVENT_RECV_START:
 		a->recv_start = event->at;
@@ -372,8 +372,8 @@ static void on_sent_or_held(
 		a->recv_end = event->at;
 		a->goodput_bps = event->value;
 		free_links(round);
-		if (is_of_group(event)) { /* its members' rounds say what became of it */
-			if (servers) /* a sender is busy until it knows that all has arrived */
+		if (is_of_group(event)) { /* the events of its members show the outcome */
+			if (servers) /* a sender is busy until all is acknowledged */
 				trace_lane_free(&round->servers);
 			ended(trace, round, event->at);
 		}
@@ -395,7 +395,7 @@ on_decision(struct hd_trace *trace, struct trace_round *round, const struct hd_e
 	}
 	a->refused = either(
 		a->refused, event->at
-	); /* controller and server say it: its lanes were free from the first */
+	); /* controller and server report it: its lanes were free after the first report */
 	a->reason = event->reason;
 	trace_lane_free(&round->servers);
 	free_links(round);
@@ -417,7 +417,7 @@ on_committed(struct hd_trace *trace, struct trace_round *round, const struct hd_
 		ended(trace, round, event->at);
 }
 
-/* On a credit nobody asks. */
+/* A credit has no request. */
 static bool has_begun(const struct attempt *a) {
 	return a->requested || a->send_start || a->recv_start;
 }
@@ -457,14 +457,14 @@ static void on_worker(
 	}
 }
 
-/* A round of the worker's last life, or one that a restart of the server lost after it had ended. */
-static bool begins_anew(const struct trace_round *round, const struct hd_event *event) {
+/* A round of a new process of the worker, or one that a restart of the server lost after its end. */
+static bool begins_again(const struct trace_round *round, const struct hd_event *event) {
 	if (event->kind == HD_EVENT_REQUESTED)
 		return round->ended != 0;
 	return round->opened && (event->kind == HD_EVENT_PUSHED || event->kind == HD_EVENT_PULLED);
 }
 
-/* Of a credit before it is spent: its round may not have begun, or was asked for instead. */
+/* An event of an unspent credit: its round may not have begun, or was requested instead. */
 static bool is_ahead(const struct hd_event *event) {
 	return event->kind == HD_EVENT_CREDITED || (event->kind == HD_EVENT_VOIDED && event->aux);
 }
@@ -480,7 +480,7 @@ bool trace_round_event(
 		return true;
 	round = event->round || is_of_group(event) ? find(trace, event) : NULL;
 
-	if (round && begins_anew(round, event)) {
+	if (round && begins_again(round, event)) {
 		retire(trace, round);
 		round = find(trace, event);
 	}

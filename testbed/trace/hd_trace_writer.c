@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes, tracks and their lanes, and how events are written. */
+/* Processes, tracks and their lanes, and the output of events. */
 #include "hd_group.h"
 #include "hd_trace_private.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle-trace: event logs of a cluster's nodes into one trace for Perfetto and chrome://tracing. */
+/* heddle-trace: combines event logs of a cluster's nodes into one trace for Perfetto and chrome://tracing. */
 #include "hd_number.h"
 #include "hd_option.h"
 #include "hd_trace.h"
@@ -52,7 +52,7 @@ static int64_t offset_of(const char *node) {
 	return 0;
 }
 
-/* A log's lines are mostly one node's: the last one found comes first. */
+/* A log's lines are mostly from one node: the last one found is tried first. */
 static int node_index(const char *name, uint32_t *index) {
 	static uint32_t last;
 
@@ -259,7 +259,7 @@ static const struct hd_option option_table[] = {
 		"offset",
 		"NODE=S",
 		take_offset,
-		"add so many seconds to a node's times (clocks of several machines)"
+		"add S seconds to a node's times (clocks of several machines)"
 	),
 	HD_OPTION_HELP,
 	HD_OPTION_END,

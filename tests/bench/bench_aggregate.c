@@ -21,7 +21,8 @@
 #define INPUTS_MAX 8
 #define ROUNDS 5
 
-/* What leaves the core: chunks are counted, and so acknowledged; the rest is for sessions that are not looked at. */
+/* Output of the core: chunks are counted, and so acknowledged; other packets are for sessions, which this bench does
+ * not read. */
 struct counting {
 	struct hd_sink sink;
 	uint64_t payload, token;
@@ -29,7 +30,7 @@ struct counting {
 	bool any;
 };
 
-/* What the server says, one packet of it. */
+/* One packet from the server. */
 struct caught {
 	struct hd_sink sink;
 	uint8_t data[2048];
@@ -151,7 +152,7 @@ static double one_group(struct world *world, uint32_t inputs, uint8_t dtype, uin
 	plan.message.dtype = dtype;
 	plan_to(&plan, world->server, group);
 	plan.outputs[0].rate_bps = UINT64_C(400000000000);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	for (uint32_t c = 0; c < CHUNKS; c += RUN) {
 		uint32_t chunks = c + RUN < CHUNKS ? RUN : CHUNKS - c;
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* What a fabric is to this bench. sum: in place, the sum of all ranks' values. */
+/* A fabric that is compared. sum: in place, the sum of all ranks' values. */
 struct fabric {
 	int rank, size;
 	void (*sum)(float *x, uint64_t count);
@@ -46,8 +46,8 @@ static void close_fabric(void) {
 static struct heddle *heddle;
 
 static void sum_by_heddle(float *x, uint64_t count) {
-	static const struct heddle_allreduce_options ranked = {.size = sizeof ranked, .ranked = 1};
-	int rc = heddle_allreduce(heddle, x, count, count == 1 ? NULL : &ranked, 120000, NULL);
+	static const struct heddle_collective_options ranked = {.size = sizeof ranked, .ranked = 1};
+	int rc = heddle_allreduce(heddle, x, x, count, count == 1 ? NULL : &ranked, 120000, NULL);
 
 	if (rc < 0)
 		die("all-reduce", heddle_last_error());
@@ -107,7 +107,8 @@ int main(int argc, char **argv) {
 
 	if (rounds <= 0 || !x)
 		die("usage", "bench_allreduce COUNT ROUNDS [CHUNK_BYTES [WEIGHT]]");
-	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads it knows when a round ended */
+	/* So that a reader of the pipe knows when a round ended. */
+	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int round = 0; round < (int)rounds; round++) {
 		double began, took;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a chunk costs sender and receiver by themselves, with a MAC and without: no sockets, acknowledgements every 32
- * packets. */
+/* The cost of a chunk at the sender and at the receiver alone, with a MAC and without: no sockets, acknowledgements
+ * every 32 packets. */
 #include "hd_limits.h"
 #include "hd_recv.h"
 #include "hd_seal.h"
@@ -128,7 +128,7 @@ static double receive_one(void *data, const uint8_t *from) {
 	return began * 1e9 / CHUNKS;
 }
 
-/* What a receiver of sealed chunks does besides. */
+/* A receiver's additional work for sealed chunks. */
 static double check_one(const uint8_t *from) {
 	static uint8_t packets[BURST][PACKET];
 	const size_t head = HD_CHUNK_HEADER_BYTES, bytes = head + HD_SEAL_BYTES + CHUNK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the stages of a GPU reach, beside what the machine can: zero-copy packing into the host's memory beside the copy
- * engine's rate, how soon the first block's flag is seen, unpacking and FedProx's step beside a copy in device memory,
- * and how much a computation on all multiprocessors is slowed by packing beside it.
+ * The speed of the stages of a GPU, compared with the machine's limits: zero-copy packing into host memory against the
+ * copy engine's rate, the time until the first block's flag is seen, unpacking and FedProx's step against a copy in
+ * device memory, and the slowdown of a computation on all multiprocessors by packing at the same time.
  */
 extern "C" {
 #include "hd_device.h"

@@ -147,7 +147,7 @@ def show(records, rounds):
 
 
 def shapes(records, rounds):
-    """What the paper's figures say of these runs, and whether it is so."""
+    """Checks the claims of the paper's figures about these runs."""
     of = {(r["data"], r["stragglers"], r["method"]): r["fabric"] for r in records}
     for data in DATA:
         for share in (0, 0.5, 0.9):

@@ -43,7 +43,8 @@ int main(int argc, char **argv) {
 	hd_reference_init(&reference, &data, &how);
 	for (long round = 1; round <= rounds; round++) {
 		if (hd_reference_step(&reference) != 0) {
-			(void)fprintf(stderr, "%s: round %ld: nobody to average\n", argv[0], round);
+			(void
+			)fprintf(stderr, "%s: round %ld: no client to average\n", argv[0], round);
 			return EX_SOFTWARE;
 		}
 		hd_reference_evaluate(&reference, &at);

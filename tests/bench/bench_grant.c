@@ -344,7 +344,7 @@ static void measure(uint16_t workers) {
 	free(took);
 }
 
-/* Somebody else's controller. */
+/* An external controller, which is not of this process. */
 static void measure_other(void) {
 	struct party *party = calloc(WORKERS_MAX + 1, sizeof *party);
 	hd_ns *took = calloc((size_t)WORKERS_MAX * ASKS_MAX, sizeof *took);

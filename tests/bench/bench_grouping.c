@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What aggregators gain where the server's link is the bottleneck: simulated stars of 8 and of 16 workers that compute
- * 50 ms and push 4 MB over 200 Mbit/s, unscheduled, scheduled, and scheduled with 1, 2 and 4 aggregators on hosts of
- * their own. Virtual time: a busy machine does not matter.
+ * The gain of aggregators where the server's link is the bottleneck: simulated stars of 8 and of 16 workers that
+ * compute 50 ms and push 4 MB over 200 Mbit/s, unscheduled, scheduled, and scheduled with 1, 2 and 4 aggregators on
+ * hosts of their own. Virtual time: a busy machine does not matter.
  */
 #include "hd_cluster.h"
 

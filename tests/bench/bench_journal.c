@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What keeping the history costs: on the core's thread for each record, and on the journal's own for the
- * file. A busy controller of 1,000 updates a second makes about 4,000 records of it: a decision and a
- * completion for each push and pull.
+ * The cost of the journal: on the core's thread for each record, and on the journal's own for the file. A busy
+ * controller of 1,000 updates a second makes about 4,000 records of it: a decision and a completion for each push and
+ * pull.
  */
 #include "hd_journal.h"
 #include "hd_limits.h"
@@ -24,7 +24,7 @@ static double seconds(clockid_t clock) {
 	return (double)at.tv_sec + (double)at.tv_nsec / 1e9;
 }
 
-static void on_say(void *owner, bool good, const char *text) {
+static void on_report(void *owner, bool good, const char *text) {
 	(void)owner;
 	(void)good;
 	(void)fprintf(stderr, "journal: %s\n", text);
@@ -52,7 +52,7 @@ int main(void) {
 		.rate_bps = 1e9,
 	};
 	char folder[] = "/tmp/heddle-bench-XXXXXX", path[64], command[64], error[256];
-	struct hd_journal_config config = {.path = path, .interval_ms = 5, .say = on_say};
+	struct hd_journal_config config = {.path = path, .interval_ms = 5, .report = on_report};
 	struct hd_journal *journal;
 	double add = 0, process;
 

@@ -23,7 +23,7 @@ GAIN_IN, GAIN = ("N1", "N2", "C2"), 1.2  # ordering alone is to give this there
 LOSS_MAX = 0.95  # and nowhere less than this
 VARIANCE_MAX = 0.5
 UPDATES_MIN = 200  # a target that is nearer says nothing
-NEARER = (0.7, 0.8, 0.85, 0.88)  # accuracies on the way, of the same runs: where a gain comes from or goes
+NEARER = (0.7, 0.8, 0.85, 0.88)  # earlier accuracies of the same runs: they show where a gain comes from or goes
 
 
 def simulate(sim, setting, *arguments):
@@ -82,7 +82,7 @@ def compare(records):
 
 
 def judge(setting, found):
-    """What is not as wanted, in words."""
+    """The results that miss their targets, as text."""
     wanted = GAIN if setting in GAIN_IN else LOSS_MAX
     missed = []
     for what, values in (("commits/s", found["applied_ratio"]), ("time to accuracy", found["time_ratio"])):

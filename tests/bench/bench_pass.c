@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one planning pass of the controller core costs with many requests pending: projecting the
- * books, the planner, choosing what is granted. In virtual time with real endpoints; only the call
- * that planned is timed, on this process's CPU clock.
+ * The cost of one planning pass of the controller core with many requests pending: projecting the reservations, the
+ * planner, choosing the grants. In virtual time with real endpoints; only the call that planned is timed, on this
+ * process's CPU clock.
  */
 #include "controller_net.h"
 #include "ctl_requests.h"
@@ -35,7 +35,7 @@ static void fill(struct net *net, struct peer **workers, uint32_t pending) {
 			= i == 0 ? NET_MODEL_BYTES : 100000 + hd_random_below(&net->random, 900000);
 		struct hd_message m = net_push(peer, 1 + i / WORKERS, bytes, 0);
 
-		if (peer_say(peer, &m))
+		if (peer_send(peer, &m))
 			abort();
 		if (i % 16 == 0)
 			net_run(net, HD_MS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the machine and its kernel take for one packet there and back between two processes that sleep in between:
- * plain blocking sockets, no epoll, no driver of ours. The physical limit of every answer after silence.
+ * The round-trip time of one packet on this machine and kernel between two processes that sleep in between: plain
+ * blocking sockets, no epoll, no driver of ours. No answer after silence can be faster.
  *
  *     bench_ping echo ADDR                     prints "ready PORT" and answers until it is killed
  *     bench_ping ADDR:PORT [--asks N] [--pause-ms N] [--bytes N]

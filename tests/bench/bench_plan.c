@@ -182,25 +182,25 @@ static double now_ms(void) {
 #define WORK 3000
 
 static bool
-member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_way *way) {
+member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_path *path) {
 	const bool push = items[item].direction == HD_PLAN_PUSH;
 	const uint32_t host = push ? items[item].path[0] : items[item].path[1] - HOSTS;
 
 	(void)context;
-	*way = (struct hd_plan_way
+	*path = (struct hd_plan_path
 	){2, {push ? host : aggregator, HOSTS + (push ? aggregator : host)}};
-	way->count = host == aggregator ? 0 : 2;
+	path->count = host == aggregator ? 0 : 2;
 	return true;
 }
 
 static bool
-trunk(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_way *way) {
+trunk(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_path *path) {
 	const struct hd_plan_item *it = &items[item];
 
 	(void)context;
-	*way = (struct hd_plan_way){2, {aggregator, it->path[1]}};
+	*path = (struct hd_plan_path){2, {aggregator, it->path[1]}};
 	if (it->direction == HD_PLAN_PULL)
-		*way = (struct hd_plan_way){2, {it->path[0], HOSTS + aggregator}};
+		*path = (struct hd_plan_path){2, {it->path[0], HOSTS + aggregator}};
 	return true;
 }
 
@@ -216,7 +216,7 @@ group(const struct hd_plan_input *in, const struct hd_plan_entry *entries, uint3
 		.entry_count = count,
 		.aggregator_count = aggregators,
 		.memory = memory,
-		.ways = {NULL, member, trunk},
+		.paths = {NULL, member, trunk},
 		.window = WINDOW,
 		.work = WORK,
 	};

@@ -19,7 +19,7 @@ static double now_s(void) {
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static struct hd_elastic_desk desk;
+static struct hd_elastic_context context;
 static struct hd_elastic_price prices[2];
 static const char *const price_names[] = {"uniform", "Gaussian"};
 
@@ -43,19 +43,19 @@ task_of(const struct hd_elastic_price *price, double beta, double deadline_s) {
 static void bench_scan(const struct hd_elastic_task *task, const char *name) {
 	double all = 0;
 
-	for (int way = 0; way < HD_ELASTIC_WAYS; way++) {
+	for (int kind = 0; kind < HD_ELASTIC_KINDS; kind++) {
 		struct hd_elastic_plan plan;
 		double took = now_s();
 		int status;
 
-		hd_elastic_desk_init(&desk, task);
-		status = hd_elastic_scan(&desk, (enum hd_elastic_way)way, &plan);
+		hd_elastic_context_init(&context, task);
+		status = hd_elastic_scan(&context, (enum hd_elastic_kind)kind, &plan);
 		took = now_s() - took;
 		all += took;
 		(void
 		)printf("  %-9s %-12s %9.3f ms   n = %4u, J = %7u%s\n",
 			name,
-			hd_elastic_way_names[way],
+			hd_elastic_kind_names[kind],
 			took * 1e3,
 			plan.n,
 			plan.iterations,
@@ -71,13 +71,13 @@ static void bench_every_step(void) {
 	double took = now_s();
 	uint32_t n = task.n_max;
 
-	hd_elastic_desk_init(&desk, &task);
+	hd_elastic_context_init(&context, &task);
 	for (uint32_t j = 1; j <= task.iterations_max; j++) {
 		while (n > 1
-		       && hd_elastic_error(&task.model, desk.active_inverse[n - 1], j)
+		       && hd_elastic_error(&task.model, context.active_inverse[n - 1], j)
 			       <= task.epsilon)
 			n--;
-		if (hd_elastic_preemptible(&desk, n, j, &plan) == 0)
+		if (hd_elastic_preemptible(&context, n, j, &plan) == 0)
 			hd_elastic_keep(&best, &plan);
 	}
 	took = now_s() - took;
@@ -86,14 +86,14 @@ static void bench_every_step(void) {
 		took * 1e3,
 		best.n,
 		best.iterations);
-	(void)hd_elastic_scan(&desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan);
+	(void)hd_elastic_scan(&context, HD_ELASTIC_KIND_PREEMPTIBLE, &plan);
 	(void
 	)printf("  the scan finds                            n = %4u, J = %7u\n",
 		plan.n,
 		plan.iterations);
 }
 
-/* What the dynamic policy does when it is asked. */
+/* The cost of a decision of the dynamic policy. */
 static void bench_decide(const char *name, const char *price) {
 	static struct hd_elastic owner;
 	char words[HD_ELASTIC_WORDS_BYTES], error[256];

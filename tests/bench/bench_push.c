@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One worker that pushes when it is told: bench_push VALUES [SECONDS]. For each line on stdin it pushes an update of so
- * many fp32 values and prints when it was applied and which version it made, "ENDED_NS VERSION" (CLOCK_MONOTONIC), or
- * "lost REASON". With SECONDS it pushes for so long after each line, one after the other and in fixed point, and prints
- * "ENDED_NS VERSION ASKED_NS" of each, then "done".
+ * One worker that pushes on demand: bench_push VALUES [SECONDS]. For each line on stdin it pushes an update of VALUES
+ * fp32 values and prints when it was applied and the version that it made, "ENDED_NS VERSION" (CLOCK_MONOTONIC), or
+ * "lost REASON". With SECONDS it pushes for that time after each line, one update after the other and in fixed point,
+ * and prints "ENDED_NS VERSION ASKED_NS" of each, then "done".
  */
 #include "heddle.h"
 
@@ -25,9 +25,9 @@ static struct heddle *join(uint64_t values, uint64_t *version) {
 	struct heddle_spec *spec;
 
 	if (heddle_spec_create(NULL, NULL, &spec) < 0
-	    || heddle_spec_tensor(spec, "w", &values, 1, HEDDLE_INIT_ZERO, 0) < 0)
+	    || heddle_spec_add_tensor(spec, "w", &values, 1, HEDDLE_INIT_ZERO, 0) < 0)
 		die("description");
-	heddle_spec_tau_max(spec, TAU_MAX);
+	heddle_spec_set_tau_max(spec, TAU_MAX);
 	if (heddle_open(spec, NULL, &heddle) < 0
 	    || heddle_wait_joined(heddle, PATIENCE_MS, version, NULL) < 0)
 		die("join");
@@ -43,14 +43,14 @@ static void push(struct heddle *heddle, const float *update, double seconds, uin
 	};
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 
-	if (heddle_push_wait(heddle, update, *version, &options, PATIENCE_MS, &status) < 0) {
+	if (heddle_push(heddle, update, *version, &options, PATIENCE_MS, &status) < 0) {
 		(void)printf("lost %d\n", (int)status.reason);
 		return;
 	}
 	*version = status.version;
 	(void)printf("%" PRIu64 " %" PRIu64, status.ended_ns, *version);
 	if (seconds > 0)
-		(void)printf(" %" PRIu64, status.asked_ns);
+		(void)printf(" %" PRIu64, status.started_ns);
 	(void)printf("\n");
 }
 

@@ -12,7 +12,7 @@
 
 #define COMMITS_MAX 65536
 #define SECONDS 20
-#define DIV_MAX 1e12 /* never in the way, but told of */
+#define DIV_MAX 1e12 /* never reached, but passed on */
 
 struct seen {
 	hd_ns at[COMMITS_MAX]; /* of each version */

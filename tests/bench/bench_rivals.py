@@ -1,16 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Time to accuracy beside others' training: Heddle unscheduled, scheduled and aggregated, a plain parameter server on
-ps-lite, and PyTorch's DistributedDataParallel on Gloo, on the same shaped links.
+ps-lite, and PyTorch's DistributedDataParallel on Gloo and with Heddle's hook, on the same shaped links.
 
     tests/bench/bench_rivals.py BUILD [--ps-lite DIR] [--quick | --seeds N] [--grid] [--only MODE,...] [--json FILE]
                                 [--out DIR]
 
 Real processes in namespaces, as the demo runs them: same model, data, minibatches, initial weights, padded compute
 time and target; every TCP on CUBIC. ps-lite: asynchronous, pull, compute, push, wait, one server on the server's host.
-DDP: synchronous, no server. Each at its own best rate of a grid (--grid searches and stores it, one seed). Time begins
-when a mode's processes are ready (the rivals') or started (Heddle's). DIR has ps-lite's sources and build/libps.a;
-without it, and without python3-torch, the mode is left out and said. Needs root and what the demo needs.
+DDP: synchronous, no server; with Heddle's hook there is a controller, and the workers add. Each at its own best rate of
+a grid (--grid searches and stores it, one seed). Time begins when a mode's processes are ready (the rivals') or started
+(Heddle's). DIR has ps-lite's sources and build/libps.a; without it, and without python3-torch, the mode is left out
+and said. Needs root and what the demo needs.
 """
 import argparse
 import json
@@ -26,8 +27,8 @@ sys.path.insert(0, str(ROOT / "testbed"))
 
 from lab import inside, modes, network, rates, report, run, sandbox, scenario  # noqa: E402
 
-MODES = ("unscheduled", "scheduled", "aggregated", "ps-lite", "ddp-gloo")
-GRIDS = {"ddp-gloo": (0.01, 0.02, 0.05, 0.1, 0.2)}  # a step there is the mean of all workers' gradients
+MODES = ("unscheduled", "scheduled", "aggregated", "ps-lite", "ddp-gloo", "ddp-heddle")
+GRIDS = dict.fromkeys(("ddp-gloo", "ddp-heddle"), (0.01, 0.02, 0.05, 0.1, 0.2))  # a step: the mean of all gradients
 OBSERVE_MS = modes.OBSERVE_MS
 PORT = "29500"
 
@@ -92,7 +93,23 @@ class Ddp(Rival):
         return None
 
 
-PLANS = {"ps-lite": PsLite, "ddp-gloo": Ddp}
+class DdpHeddle(Ddp):
+    """The same script with Heddle's hook."""
+
+    def infrastructure(self):
+        return [self.node("ctl")]
+
+    def worker(self, rank, schedule, life):
+        host, command, environment = super().worker(rank, schedule, life)
+        return host, [*command, "--fabric", "heddle"], {
+            **environment, "HEDDLE_CONTROLLER": self.network.node_ip("ctl"), "HEDDLE_KEY_FILE": str(self.keys),
+            "HEDDLE_JOB": "ddp", "HEDDLE_RANK": str(rank), "HEDDLE_WORLD_SIZE": str(self.scenario["workers"]),
+            "HEDDLE_HOST": host, "HEDDLE_BIND": self.network.ip(host),
+            "HEDDLE_LIBRARY": str(self.programs.build / "worker-lib/libheddle.so"),
+            "PYTHONPATH": str(ROOT / "worker-lib/python")}
+
+
+PLANS = {"ps-lite": PsLite, "ddp-gloo": Ddp, "ddp-heddle": DdpHeddle}
 
 
 def cubic(net):
@@ -170,7 +187,7 @@ def work():
 
 def missing(mode, options):
     """Why a mode cannot run here, or None. Compiles what is ours of ps-lite's."""
-    if mode == "ddp-gloo":
+    if mode.startswith("ddp-"):
         found = subprocess.run(["/usr/bin/python3", "-c", "import torch.distributed as d; d.is_available() or exit(1)"],
                                check=False, stdin=subprocess.DEVNULL, capture_output=True)
         return None if found.returncode == 0 else "python3-torch is not installed"

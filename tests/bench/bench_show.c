@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an operator's questions cost the controller: all pages of each table, with 1,000 nodes and 10,000
- * transfers; a filter over them; and all counters gathered, as OpenMetrics too. Virtual time, real
- * endpoints; this process's CPU clock. One page is what a grant may have to wait for.
+ * The cost of an operator's queries for the controller: all pages of each table, with 1,000 nodes and 10,000 transfers;
+ * a filter over them; and all counters gathered, as OpenMetrics too. Virtual time, real endpoints; this process's CPU
+ * clock. A grant may have to wait for one page.
  */
 #include "controller_net.h"
 
@@ -129,7 +129,7 @@ int main(void) {
 		struct hd_message m
 			= net_push(workers[i % WORKERS], 1 + i / WORKERS, NET_MODEL_BYTES, 0);
 
-		if (peer_say(workers[i % WORKERS], &m))
+		if (peer_send(workers[i % WORKERS], &m))
 			abort();
 		if (i % 64 == 0)
 			net_run(net, HD_MS);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the significance filter saves and costs: sparse models, four workers, thresholds from 0 on. Bytes are those of
- * the updates as they travel; the loss is that of the server's model at the end, beside the loss without a threshold
- * from the same seed: with 1 / 4 of what each worker held, as heddle-train has it, with all of it and with none.
- * usage: bench_sparse [SEEDS]
+ * Savings and cost of the significance filter: sparse models, four workers, thresholds from 0 on. Bytes are those of
+ * the updates on the wire. The loss is that of the server's model at the end, compared with the loss without a
+ * threshold from the same seed: with 1 / 4 of the values that each worker held, as in heddle-train, with all of them
+ * and with none. usage: bench_sparse [SEEDS]
  */
 #include "sparse_run.h"
 

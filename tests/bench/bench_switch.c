@@ -2,9 +2,9 @@
 /*
  * The native switch in memory, on one core: chunks of four members in bursts of 32, each sum completed by the fourth.
  * Beside it, over the same packets and cells: a copy of the values, and hd_add_fixed() or hd_add_f32() of them alone,
- * which is what is left when nothing is looked up. "hot": packets and cells stay in the second cache; "cool": 13 MB
- * of packets, written just before, come from the third. Best and median of the rounds; headers are made anew outside
- * of what is timed.
+ * which is the cost without lookups. "hot": packets and cells stay in the second cache; "cool": 13 MB of packets,
+ * written just before, come from the third. Best and median of the rounds; headers are rewritten outside of the timed
+ * part.
  */
 #include "hd_kernels.h"
 #include "hd_limits.h"
@@ -121,7 +121,7 @@ static void tear_down(struct bench *bench) {
 	free(bench->packets);
 }
 
-/* Headers anew; the values are what the last round left. */
+/* Rewrites the headers; the values are those that the last round left. */
 static void make_packets(struct bench *bench) {
 	struct frame_ends ends = {.destination = SERVICE, .destination_port = HD_SWITCH_UDP_PORT};
 	size_t payload = HD_CHUNK_HEADER_BYTES + 4u * bench->shape->count;

@@ -183,7 +183,8 @@ static int compare(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-static void say(const char *executor, const char *shape, const char *how, double ns[ROUNDS]) {
+static void
+print_result(const char *executor, const char *shape, const char *how, double ns[ROUNDS]) {
 	qsort(ns, ROUNDS, sizeof ns[0], compare);
 	printf("%-8s %-22s %-25s %6.1f ns best %6.1f median  %6.2f Mpps in (median)\n",
 	       executor,
@@ -201,7 +202,7 @@ static void bench_alone(const struct hd_switch_executor *x, const struct shape *
 	for (uint32_t round = 0; round < ROUNDS; round++)
 		ns[round] = time_executor(x, shape->count, round + 1);
 	end_lease(x);
-	say(x->ops->name, shape->name, "alone", ns);
+	print_result(x->ops->name, shape->name, "alone", ns);
 }
 
 static void
@@ -214,7 +215,7 @@ bench_ports(const struct hd_switch_executor *x, const struct shape *shape, uint3
 	for (uint32_t round = 0; round < ROUNDS; round++)
 		ns[round] = time_ports(shape->count, each, round + 1);
 	end_lease(x);
-	say(x->ops->name, shape->name, how, ns);
+	print_result(x->ops->name, shape->name, how, ns);
 }
 
 /* --- setting up --- */

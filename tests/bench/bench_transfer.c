@@ -502,7 +502,7 @@ static int run(struct bench *bench, bool sender) {
 	return EX_SOFTWARE;
 }
 
-/* Those under way, too, when a signal or --seconds ended it. */
+/* Ends the transfers in flight, too, after a signal or --seconds. */
 static void end(struct bench *bench) {
 	for (size_t i = 0; i < AHEAD; i++) {
 		hd_send_destroy(bench->send[i]);

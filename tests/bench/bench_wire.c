@@ -301,7 +301,7 @@ static double deliver(hd_ns now) {
 	return spent;
 }
 
-/* Time passes for everybody. Returns the seconds that the server spent on it. */
+/* Advances the time of all nodes. Returns the seconds that the server spent on it. */
 static double tick(hd_ns now) {
 	double began = now_s(), spent;
 

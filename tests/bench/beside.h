@@ -20,7 +20,7 @@ struct beside {
 double now_s(void);
 /* Or ends the program. */
 float *array(size_t values, float value);
-/* How often so many values are gone over for one time to be taken. */
+/* The number of passes over `values` values in one timing. */
 size_t passes_of(size_t values);
 /* A line for each table of kernels that this processor supports. */
 void beside(const struct beside *what, void *arrays, size_t values);

@@ -30,7 +30,7 @@ def start(address, words, *more):
 
 
 def ended(program, number=None):
-    """What it reported."""
+    """The program's report."""
     if number:
         program.send_signal(number)
     output, errors = program.communicate(timeout=DEADLINE_S)

@@ -5,7 +5,8 @@
 Model, initial weights, minibatches and the padding of compute time are heddle-train's (librival_trainer.so); the
 gradient, its all-reduce (mean) and the step are PyTorch's. A step lasts as its slowest worker's compute and the
 all-reduce: DDP starts to reduce when a bucket's gradients are there, and the hook lets none start before its compute
-time is over. Rank 0 writes events and, within its padding, evaluates: nobody waits for either.
+time is over. With --fabric heddle the hook is Heddle's, and all else is the same. Rank 0 writes events and, within its
+padding, evaluates: no other rank waits for either.
 """
 import argparse
 import ctypes
@@ -18,6 +19,7 @@ import time
 import torch
 import torch.distributed as dist
 
+JOIN_S = 30
 FLOATS = ctypes.POINTER(ctypes.c_float)
 
 
@@ -27,6 +29,7 @@ def parse():
                        ("compute-ms", float), ("compute-schedule", str), ("momentum", float), ("weight-decay", float),
                        ("observe-ms", int), ("name", str), ("events", str), ("gate", pathlib.Path), ("library", str)):
         parser.add_argument(f"--{word}", type=kind, required=True)
+    parser.add_argument("--fabric", choices=["gloo", "heddle"], default="gloo")
     return parser.parse_args()
 
 
@@ -122,6 +125,21 @@ def reduce_bucket(step, bucket):
     return dist.all_reduce(mean, async_op=True).get_future().then(lambda done: done.value()[0])
 
 
+def fabric_hook(options):
+    """The hook of the fabric in use."""
+    if options.fabric == "gloo":
+        return reduce_bucket
+    import heddle.torch  # pylint: disable=import-outside-toplevel
+    job = heddle.Job(integrity=False)
+    job.wait_joined(JOIN_S)
+
+    def reduce_over_heddle(step, bucket):
+        step.trainer.pad(step.begun)
+        return heddle.torch.allreduce_hook(job, bucket)
+
+    return reduce_over_heddle
+
+
 class Watch:
     """Rank 0's events and evaluations."""
 
@@ -158,7 +176,7 @@ def check(trainer, net):
 def train(options, trainer, net):
     state, watch = Step(trainer), Watch(options)
     ddp = torch.nn.parallel.DistributedDataParallel(net)
-    ddp.register_comm_hook(state, reduce_bucket)
+    ddp.register_comm_hook(state, fabric_hook(options))
     sgd = torch.optim.SGD(ddp.parameters(), lr=options.lr, momentum=options.momentum,
                           weight_decay=options.weight_decay)
     dist.barrier()

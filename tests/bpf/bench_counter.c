@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the link monitor costs a packet: the kernel's own timing of the program over a repeated frame, and what one
- * reading of its counters costs. */
+/* The cost of the link monitor: for a packet, by the kernel's own timing of the program over a repeated frame, and for
+ * one reading of its counters. */
 #include "hd_counter.h"
 
 #include <bpf/bpf.h>
@@ -49,7 +49,7 @@ static int empty_program(void) {
 }
 
 static double reading_us(struct hd_counter *counter) {
-	struct hd_monitor_counts counts[HD_COUNTS_WAYS];
+	struct hd_monitor_counts counts[HD_COUNTS_DIRECTIONS];
 	struct timespec from, to;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &from);

@@ -50,7 +50,7 @@ static struct frame ipv4(uint8_t protocol, uint16_t source, uint16_t destination
 	return f;
 }
 
-static void send_frame(int way, const struct frame *frame, uint32_t repeat) {
+static void send_frame(int direction, const struct frame *frame, uint32_t repeat) {
 	LIBBPF_OPTS(
 		bpf_test_run_opts,
 		opts,
@@ -59,7 +59,7 @@ static void send_frame(int way, const struct frame *frame, uint32_t repeat) {
 		.repeat = (int)repeat
 	);
 
-	if (bpf_prog_test_run_opts(hd_counter_program(counter, way), &opts))
+	if (bpf_prog_test_run_opts(hd_counter_program(counter, direction), &opts))
 		fail_msg("%u bytes: %s", frame->bytes, strerror(errno));
 	assert_int_equal((int)opts.retval, TC_ACT_UNSPEC);
 }
@@ -80,14 +80,14 @@ seen_between(const struct hd_monitor_counts *before, const struct hd_monitor_cou
 	return seen;
 }
 
-/* What both ways counted since the call before; real traffic of the namespace there is none. */
-static void count(struct seen seen[HD_COUNTS_WAYS]) {
-	static struct hd_monitor_counts before[HD_COUNTS_WAYS];
-	struct hd_monitor_counts now[HD_COUNTS_WAYS];
+/* The counts of both directions since the call before; there is no real traffic in the namespace. */
+static void count(struct seen seen[HD_COUNTS_DIRECTIONS]) {
+	static struct hd_monitor_counts before[HD_COUNTS_DIRECTIONS];
+	struct hd_monitor_counts now[HD_COUNTS_DIRECTIONS];
 
 	hd_counter_read(counter, now);
-	for (int way = 0; way < HD_COUNTS_WAYS; way++)
-		seen[way] = seen_between(&before[way], &now[way]);
+	for (int direction = 0; direction < HD_COUNTS_DIRECTIONS; direction++)
+		seen[direction] = seen_between(&before[direction], &now[direction]);
 	memcpy(before, now, sizeof(before));
 }
 
@@ -96,7 +96,7 @@ static void fabric_and_others(void **state) {
 	struct frame back = ipv4(IPPROTO_UDP, PORT, 40000, 120);
 	struct frame tcp = ipv4(IPPROTO_TCP, PORT, PORT, 1514);
 	struct frame udp = ipv4(IPPROTO_UDP, 53, 40001, 300);
-	struct seen seen[HD_COUNTS_WAYS];
+	struct seen seen[HD_COUNTS_DIRECTIONS];
 
 	(void)state;
 	count(seen);
@@ -113,7 +113,7 @@ static void fabric_and_others(void **state) {
 
 /* Flows are told apart by their ports; a few may share a counter, not many. */
 static void flows_apart(void **state) {
-	struct seen seen[HD_COUNTS_WAYS];
+	struct seen seen[HD_COUNTS_DIRECTIONS];
 
 	(void)state;
 	count(seen);
@@ -128,12 +128,12 @@ static void flows_apart(void **state) {
 	assert_int_equal(seen[HD_COUNTS_OUT].others + seen[HD_COUNTS_OUT].ours, 0);
 }
 
-/* Cut off before the ports, of other kinds: somebody else's, and nothing is read past its end. */
+/* Frames cut off before the ports, or of other kinds: they count as others, and nothing is read past their end. */
 static void odd_frames(void **state) {
 	struct frame ours = ipv4(IPPROTO_UDP, 40000, PORT, 400);
 	struct frame other = {.bytes = 60};
 	struct ip6_hdr *six = (void *)(other.data + ETH_HLEN);
-	struct seen seen[HD_COUNTS_WAYS];
+	struct seen seen[HD_COUNTS_DIRECTIONS];
 	uint64_t sent = 0;
 
 	(void)state;

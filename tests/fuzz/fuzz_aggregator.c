@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An aggregator among two workers, a server and a controller who say and send what the input says: packets of any
- * bytes, chunks under tokens that exist, messages of every kind it takes. Its memory stays within the budget, and
- * when everybody falls silent all of it comes back.
+ * An aggregator with two workers, a server and a controller whose packets come from the input: packets of any bytes,
+ * chunks under tokens that exist, messages of every kind that it takes. Its memory stays within the budget, and when
+ * all nodes fall silent all of it is freed.
  */
 #include "aggregator_net.h"
 #include "fuzz.h"
@@ -42,12 +42,14 @@ static uint64_t any_token(struct input *input) {
 }
 
 static void any_group(struct world *world, struct input *input) {
-	uint8_t shape = (uint8_t)take(input, 1);
+	uint8_t shape = (uint8_t)take(input, 1), kind;
 	struct plan plan;
 
 	plan_make(&plan, 1 + take(input, 1) % 3, 1 + shape % 2, 4 * (1 + take(input, 2)));
 	plan.message.epoch = (uint16_t)(2 + take(input, 1) % 3);
-	plan.message.dtype = (uint8_t)take(input, 1) % 6;
+	kind = (uint8_t)take(input, 1);
+	plan.message.dtype = kind % (HD_DTYPE_COUNT + 1);
+	plan.message.op = kind / (HD_DTYPE_COUNT + 1) % (HD_REDUCE_OP_COUNT + 1);
 	plan.message.order = shape >> 1 & 1;
 	plan.message.version = shape >> 2 & 1 ? take(input, 1) : 0;
 	if (shape >> 3 & 1) {
@@ -61,11 +63,11 @@ static void any_group(struct world *world, struct input *input) {
 		plan_to(&plan, world->worker[take(input, 1) % WORKERS], any_token(input));
 	plan.outputs[0].after = shape >> 6 & 1;
 	plan.outputs[0].rate_bps = take(input, 4);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 }
 
 static void any_chunk(struct world *world, struct input *input) {
-	uint8_t packet[HD_CHUNK_HEADER_BYTES + 2048] = {0};
+	uint8_t packet[HD_CHUNK_HEADER_BYTES + 4096] = {0};
 	uint64_t token = any_token(input);
 	struct hd_chunk_header header = {
 		.job = JOB,
@@ -150,7 +152,7 @@ static void any_word(struct world *world, struct input *input) {
 		break;
 	}
 	if (end->open)
-		end_say(end, &message);
+		end_send_message(end, &message);
 }
 
 static void step(struct world *world, struct input *input) {

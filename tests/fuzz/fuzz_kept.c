@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a controller left to its next life, or anything else: an error with a line, or a life that leaves the same. */
+/* The state that a controller left for its next incarnation, or any other bytes: an error with a line, or a state that
+ * writes the same again. */
 #include "controller_net.h"
 #include "fuzz.h"
 

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		CHECK(status == -EINVAL && strncmp(error, "f:", 2) == 0);
 	}
 	error[0] = 0;
-	/* A fit of so many rows is slow, and no other than that of a few. */
+	/* A fit of many rows is slow, and takes the same code as a fit of a few. */
 	if (bytes > 4096)
 		return 0;
 	status = hd_elastic_fit(&in, NAN, &fit);

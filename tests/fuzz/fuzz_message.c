@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first byte is the kind, the rest the body. What is accepted has one form only. */
+/* The first byte is the kind, the rest the body. Accepted messages have exactly one encoding. */
 #include "fuzz.h"
 #include "hd_message.h"
 #include "hd_text.h"

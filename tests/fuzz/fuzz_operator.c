@@ -106,7 +106,7 @@ static void command(struct stage *s, uint8_t verb, const uint8_t *data, size_t b
 	take_word(&data, &bytes, m.command.object, sizeof m.command.object);
 	take_word(&data, &bytes, m.command.target, sizeof m.command.target);
 	take_word(&data, &bytes, m.command.value, sizeof m.command.value);
-	CHECK(peer_say(s->shell, &m) == 0);
+	CHECK(peer_send(s->shell, &m) == 0);
 	net_run(&s->net, 2 * HD_MS);
 	done = peer_last(s->shell, HD_MSG_DONE);
 	CHECK(done && done->done.request == s->request && done->done.text[0]);
@@ -121,7 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 	if (bytes == 0 || bytes > 2048)
 		return 0;
-	/* What it received is kept: begin anew before that is too much. */
+	/* The core keeps what it received: start again before that is too much. */
 	if (stage && ++inputs % 2000 == 0) {
 		net_close(&stage->net);
 		free(stage);
@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		stage = stage_open();
 	push = net_push(stage->workers[stage->round % 4], 1 + stage->round / 4, 1000, 0);
 	if (stage->round++ < 800)
-		(void)peer_say(stage->workers[(stage->round - 1) % 4], &push);
+		(void)peer_send(stage->workers[(stage->round - 1) % 4], &push);
 	if (data[0] & 0x80) {
 		char filter[HD_TEXT_BYTES_MAX + 1];
 		const uint8_t *at = data + 1;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define INPUTS 3
-#define BYTES ((uint64_t)20 * 512 + 100)
+#define BYTES ((uint64_t)20 * 512 + 96)
 #define GUARD 4096
 
 struct world {
@@ -124,11 +124,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	static const struct hd_reduce_input inputs[INPUTS]
 		= {{1, 1, 0, 1, 0}, {2, 1, 1, 1, 0}, {3, 1, 2, 1, 0}};
 	struct world world = {.input = data, .left = bytes};
-	uint8_t shape = (uint8_t)take(&world, 1);
+	static const uint8_t elements[]
+		= {HD_DTYPE_FP64, HD_DTYPE_INT8, HD_DTYPE_UINT8, HD_DTYPE_INT32, HD_DTYPE_INT64};
+	uint8_t shape = (uint8_t)take(&world, 1), more = bytes > 1 ? data[bytes - 1] : 0;
+	uint8_t dtype = more < 128 ? shape % 4 : elements[more % 5];
 
 	world.config = (struct hd_reduce_config){
 		.job = 7,
-		.dtype = shape % 4,
+		.dtype = dtype,
+		.op
+		= hd_dtype_is_element(dtype) ? (more >> 3) % HD_REDUCE_OP_COUNT : HD_REDUCE_OP_SUM,
 		.order = shape >> 2 & 1,
 		.exponent = 3,
 		.bytes = BYTES,

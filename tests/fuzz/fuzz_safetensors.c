@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	(void)hd_safetensors_length(first);
 	if (rc < 0) {
 		CHECK(error[0] != '\0' || rc == -ENOMEM);
-		CHECK(!checkpoint.rounds && !checkpoint.lives);
+		CHECK(!checkpoint.rounds && !checkpoint.prior);
 		return 0;
 	}
 	CHECK(checkpoint.values > 0 && checkpoint.job != 0);

@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		CHECK(error.what != NULL);
 		return 0;
 	}
-	/* No word is anywhere twice. */
+	/* Each word is stored once: together they are no longer than the input. */
 	CHECK(check(spec) <= bytes);
 	hd_spec_free(spec);
 	return 0;

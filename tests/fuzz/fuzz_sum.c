@@ -197,7 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 	for (size_t i = 0; i < STEPS_MAX && input.left > 0; i++)
 		step(s, &input);
-	fake_close(s->aggregator); /* what it had not sent fails, and nobody waits for it */
+	fake_close(s->aggregator); /* its unsent packets fail, and no peer waits for them */
 	s->aggregator = NULL;
 	net_run(&s->net, 3 * HD_SECOND);
 	check(s);

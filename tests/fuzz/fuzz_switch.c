@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The native switch under frames of any bytes: raw ones, and chunks of its leases with fields changed. No read beyond
- * a frame (it lies at the end of its memory), every frame is counted once, verdicts name what there is, and a sum
- * that nobody but its three members may change has exactly what they sent.
+ * The native switch under frames of any bytes: raw ones, and chunks of its leases with fields changed. No read beyond a
+ * frame (it lies at the end of its memory), every frame is counted once, forwarded frames have a valid port, and a sum
+ * that only its three members may change has exactly the values that they sent.
  */
 #include "fuzz.h"
 #include "hd_bytes.h"

@@ -56,7 +56,7 @@ static void any_lease(struct world *world, struct input *input) {
 	}
 	if (shape & 64)
 		plan.message.expires_us = (uint32_t)take(input, 3);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 }
 
 static void any_lists(struct world *world, struct input *input) {
@@ -80,7 +80,7 @@ static void step(struct world *world, struct input *input) {
 		net_run(&world->net, take(input, 1) * HD_MS);
 		break;
 	case 1:
-		say_void(world, 1 + take(input, 1) % 6);
+		send_void(world, 1 + take(input, 1) % 6);
 		break;
 	case 2:
 		world->executor.unknown = (uint32_t)take(input, 1) % 80;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What any device must do, done by a GPU: bits, flags, order, errors in words. Exit 77 (skipped) without one. */
+/* The requirements on any device, checked on a GPU: bits, flags, order, errors as text. Exit 77 (skipped) without
+ * one. */
 #include "device_check.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ static void test_a_flag_follows_its_bytes(void **state) {
 
 	for (uint32_t round = 1; round <= ROUNDS; round++)
 		early += device_check_flags(device, round);
-	assert_true(early > 0); /* seen while the stage was under way */
+	assert_true(early > 0); /* seen before the stage had ended */
 }
 
 static void test_streams_keep_their_order(void **state) {

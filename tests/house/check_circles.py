@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""usage: check_circles.py BUILD [--show]
-Calls inside a component point one way. Counts, for each component, from the relocations of its object files (code and
-data) and from what is put into its tables of functions: files of the largest circle (strongly connected component),
-arrows from file to file that layers.txt does not allow, lines of the largest internal header. circles.txt has the
-numbers; they may only shrink. A number that shrank is lowered there: tests/house/ledger.py update BUILD.
+"""usage: check_circles.py BUILD [--show] Calls inside a component point one way. Counts, for each component, from the
+relocations of its object files (code and data) and from what is put into its tables of functions: files of the largest
+circle (strongly connected component), arrows from file to file that layers.txt does not allow, lines of the largest
+internal header. circles.txt has the numbers; they may only shrink. A number that shrank is lowered there:
+tests/house/ledger.py update BUILD.
 
-What a host (a program, or the library that users link) puts into the tables of a core that it links is how it hands in
-files, clocks and a user's functions: no arrow. Whoever may know a room of headers alone may call what implements it."""
+A host (a program, or the library that users link) hands files, clocks and a user's functions to a core through the
+core's tables of functions: these entries are no arrows. A file that may include a room of headers alone may call the
+room that implements it."""
 import collections
 import sys
 

@@ -30,7 +30,7 @@ def problems_of(header, folders, packages):
 
 
 def can_compile(header, packages):
-    """What needs DPDK is left out where that is not installed; its sources are, too."""
+    """Headers that need DPDK are left out where that is not installed, as are their sources."""
     return any("dpdk" in flag for flag in packages) or not re.search(r"#include <rte_", text_of(header))
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a document links to is there, heading included; what code says is in docs/ is there too."""
+"""Targets of links in documents exist, headings included; documents that code names exist in docs/."""
 import collections
 import os
 import pathlib

@@ -31,7 +31,7 @@ def package_of(library):
 
 def main():
     if not (shutil.which("dpkg-query") and shutil.which("pkg-config")):
-        print("skipped: dpkg-query or pkg-config is missing, so nobody knows which package a library is of")
+        print("skipped: dpkg-query or pkg-config is missing, so the package of a library is not known")
         sys.exit(77)
     rows = [line.split() for line in text_of("testbed/packages.txt").splitlines() if line and line[0] != "#"]
     packages = {package for group, package in rows if group == "build"}

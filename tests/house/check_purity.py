@@ -24,7 +24,7 @@ IO_WORDS = r"time|clock|open|creat|read|write|socket|random|srand|srandom|poll|s
 IO_CALL = re.compile(rf"(?<![\w.])(?<!->)(?:({IO_NAMES})\b|({IO_WORDS})\s*\()")
 DECLARED = re.compile(r"(\w+)[\s*]+$")
 
-# What a core may take from libc, libm, jansson and libsodium. Compilers' helpers begin with __.
+# The functions of libc, libm, jansson and libsodium that a core may use. Compilers' helpers begin with __.
 PURE = re.compile(
     r"(mem|str)(?!error_r|fd_create|fry|ftime|ptime)\w+|bcmp|v?snprintf|v?sscanf|(c|m|re)alloc|aligned_alloc"
     r"|reallocarray|free|qsort(_r)?|bsearch|l?labs|abs|ffs(l|ll)?|_GLOBAL_OFFSET_TABLE_|errno"

@@ -1,21 +1,25 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """usage: check_words.py [BUILD] [--show [PATH...]]
-The project is written in standard terms. words.txt lists words that are not, each with the terms that replace it;
-dialect.txt has how often they still occur, a row a file: in prose (a document without its code; comments) and in
-strings (messages, help texts). A file without a row has none, and no row may grow. --show prints each place."""
+The project is written in standard terms. words.txt lists words that are not, each with the terms that replace it, and
+identifiers.txt those that names in C code do not use; dialect.txt has how often they still occur, a row a file: in
+prose (a document without its code; comments), in strings (messages, help texts), and in names. A file without a row has
+none, and no row may grow. --show prints each place."""
 import functools
 import io
 import re
 import sys
 import tokenize
 
-from csource import BLANKED
+from csource import BLANKED, strip_comments
 from house import finish, shebang, text_of, tracked
 from ledger import check_rows, read_rows
 
 C_CODE = {".c", ".h", ".cu", ".p4"}
-COLUMNS = ("words of words.txt in its prose", "words of words.txt in its strings")
+COLUMNS = ("words of words.txt in its prose", "words of words.txt in its strings",
+           "words of identifiers.txt in its names")
+KINDS = ("prose", "string", "name")
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 SENTENCE = r"(?:^|(?<=[.!?:] ))"
 IN_LINE = re.compile(r"`[^`]*`|\]\([^)]*\)")
 GLUE = re.compile(r"[ \t\\\n]*")
@@ -24,20 +28,22 @@ BLOCK = re.compile(r"\s*(?:[-*|>]|\d+\.) ")
 
 
 @functools.cache
-def read_words():
+def read_words(name="words.txt"):
     """[(pattern, the terms that replace what it finds)]"""
     words = []
-    for line in text_of("tests/house/words.txt").splitlines():
+    for line in text_of(f"tests/house/{name}").splitlines():
         if line.strip() and not line.startswith("#"):
             word, terms = re.split(r"  +", line, maxsplit=1)
             whole = rf"{SENTENCE}{word[1:]}\b(?![^.!]*\?)" if word[0] == "^" else rf"(?<!\w)(?i:{word})(?!\w)"
+            if name == "identifiers.txt":
+                whole = rf"(?<![A-Za-z0-9])(?i:{word})(?![A-Za-z0-9])"
             words.append((re.compile(whole), terms))
     return words
 
 
 @functools.cache
-def any_word():
-    return re.compile("|".join(word.pattern for word, _ in read_words()))
+def any_word(name="words.txt"):
+    return re.compile("|".join(word.pattern for word, _ in read_words(name)))
 
 
 def joined(pieces, text, kind):
@@ -119,6 +125,17 @@ def pieces_of(path):
     return in_script(text) if path.suffix == ".sh" or path.name == "meson.build" or shebang(path) else ()
 
 
+def names_of(path):
+    """(line, name) of the names in a C file: its own, and each identifier where it stands first."""
+    yield 1, path.stem
+    code, seen = strip_comments(text_of(path)), set()
+    if any_word("identifiers.txt").search(code):
+        for found in IDENTIFIER.finditer(code):
+            if found[0] not in seen:
+                seen.add(found[0])
+                yield code.count("\n", 0, found.start()) + 1, found[0]
+
+
 def places_of(path):
     """(line of the piece, kind, word, terms) of each word of words.txt in a file."""
     for line, kind, text in pieces_of(path):
@@ -126,6 +143,10 @@ def places_of(path):
         if any_word().search(text):
             for word, terms in read_words():
                 yield from ((line, kind, found[0], terms) for found in word.finditer(text))
+    for line, name in names_of(path) if path.suffix in C_CODE else ():
+        if any_word("identifiers.txt").search(name):
+            for word, terms in read_words("identifiers.txt"):
+                yield from ((line, 2, name, terms) for _ in word.finditer(name))
 
 
 @functools.cache
@@ -134,24 +155,25 @@ def all_places():
 
 
 def rows(_build=None):
-    """{path: (words in prose, words in strings)} of the files that have any."""
-    return {path: tuple(sum(kind == column for _, kind, *_ in found) for column in (0, 1))
+    """{path: (words in prose, in strings, in names)} of the files that have any."""
+    return {path: tuple(sum(kind == column for _, kind, *_ in found) for column in range(len(KINDS)))
             for path, found in all_places().items()}
 
 
 def show(path):
     for line, kind, word, terms in all_places()[path]:
-        print(f"{path}:{line}: {'string' if kind else 'prose'}: `{word}`: {terms}")
+        print(f"{path}:{line}: {KINDS[kind]}: `{word}`: {terms}")
 
 
 def main():
     found, noted = rows(), read_rows("dialect.txt")
     wanted = sys.argv[sys.argv.index("--show") + 1:] if "--show" in sys.argv else None
     for path, counts in found.items():
-        allowed = noted.get(path, (0, 0))
+        allowed = noted.get(path, (0, 0, 0))
         if any(now > before for now, before in zip(counts, allowed)) or wanted == [] or path in (wanted or ()):
             show(path)
-    print(f"{sum(sum(counts) for counts in found.values())} words of words.txt in {len(found)} files")
+    total = sum(sum(counts) for counts in found.values())
+    print(f"{total} words of words.txt and identifiers.txt in {len(found)} files")
     finish("words", list(check_rows("dialect.txt", COLUMNS, found)), len(tracked()))
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""usage: check_writers.py [BUILD] [--show]
-Of a struct that a component keeps inside, each field is written by one room. Reads assignments through pointers
-(`job->load.bytes += n`) and finds the struct by the declarations of the variables; writers.txt has the fields that
-several rooms write, and in how many; it may only shrink. First values are nobody's: what a function writes into an
-object that it has just allocated. Not seen: writes through a pointer to the field itself."""
+"""usage: check_writers.py [BUILD] [--show] Of a struct that a component keeps inside, each field is written by one
+room. Reads assignments through pointers (`job->load.bytes += n`) and finds the struct by the declarations of the
+variables; writers.txt has the fields that several rooms write, and in how many; it may only shrink. Initial values do
+not count: the writes of a function into an object that it has just allocated. Not seen: writes through a pointer to the
+field itself."""
 import collections
 import re
 import sys

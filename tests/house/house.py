@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the house checks share: the tracked files, and how a check ends."""
+"""Shared by the house checks: the tracked files, and how a check ends."""
 import functools
 import pathlib
 import subprocess

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts one by one what became of every update, from the outside: from what each worker was told and from the
-commit logs of each life of the server; and replays the surviving history against the last checkpoint."""
+"""Accounts for the outcome of every update from the outside: from the messages that each worker received and from the
+commit logs of each incarnation of the server. Replays the surviving history against the last checkpoint."""
 import bisect
 import json
 import pathlib
@@ -22,7 +22,7 @@ def named_version(name):
 
 
 class Life:
-    """What one life of a worker was told."""
+    """The messages that one incarnation of a worker received."""
 
     def __init__(self, rank, number, path):
         self.rank, self.number = rank, number
@@ -134,7 +134,7 @@ class Accounts:
             elif event["version"] != version & ((1 << COUNTER_BITS) - 1):
                 self.fail(f"{who}: round {number} is at {event['version']}, it was told {version:#x}")
         if life.end is None:
-            return  # killed: what it had not been told is unknown to everybody
+            return  # killed: outcomes that it had not received are unknown
         for number in life.pushed:
             state = life.final.get(number)
             if state is None:
@@ -191,7 +191,7 @@ def around(cluster, stall):
 
 
 def false_alarms(cluster, margin_s=1.0):
-    """Sessions that ended by silence although no fault was, or had been within the margin: somebody was only slow."""
+    """Sessions that ended by silence without a fault then or within the margin before: a node was only slow."""
     count = 0
     for path in sorted(cluster.path.glob("events-*")):
         for line in lines(path):
@@ -209,7 +209,7 @@ ROLES = {"ctl": "controller", "ps": "server"}
 
 
 def by_kind(cluster, accounts):
-    """{(kind, role): (n, medians and maxima of the others' longest pause, of the time until everybody goes on)} of the
+    """{(kind, role): (n, medians and maxima of the others' longest pause, of the time until all workers go on)} of the
     faults that no other one overlapped. The server's absence is not counted as the others' pause."""
     found = {}
     every = sorted((t, cluster.workers[life.rank].name) for life in accounts.lives for t in life.times)

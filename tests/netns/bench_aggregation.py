@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Updates of several workers added up on the way, by the real programs on shaped links: what the server's link
+"""Updates of several workers added up in the network, by the real programs on shaped links: what the server's link
 carries, how long it takes, and how long the plan said that it would.
 
     tests/netns/bench_aggregation.py BUILD [--workers 4,8] [--mbps 1000] [--wide 1,8] [--bytes N] [--rounds N]
@@ -61,7 +61,7 @@ class Fabric(fabric.Fabric):
         self.shell.say("pause", "all")
         fabric.go(self.workers)
         pen.until(lambda: sum(row["state"] == "pending" for row in self.rows("transfers")) == len(self.workers),
-                  "everybody's requests")
+                  "the requests of all workers")
         before = {host: self.star.towards(host) for host in ("ps", "agg")}
         planned = len(self.plans())
         known = {row["link"]: row["estimate_mbps"] for row in self.rows("estimates")}
@@ -106,7 +106,7 @@ def show(options, workers, wide, results):
         for r in result["rounds"]:
             r["ratio"] = r["took_ms"] / r["predicted_ms"]
             r["updates"] = r["server_bytes"] / one
-        # What a plan promises with more than is known of a link is a question to that link, not a prediction.
+        # A plan that promises more than a link's known capacity is a probe of that link, not a prediction.
         last = ([r for r in result["rounds"] if not r["tried"]] or result["rounds"])[-3:]
         median = {key: statistics.median(r[key] for r in last) for key in ("took_ms", "ratio", "updates")}
         rounds = "  ".join(f"{r['took_ms']:.0f}/{r['predicted_ms']:.0f}{'?' if r['tried'] else ''}"

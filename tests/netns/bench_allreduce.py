@@ -3,9 +3,10 @@
 """All-reduce side by side in one run: Heddle's, Gloo's (PyTorch) and Open MPI's, on the same shaped links.
 
     tests/netns/bench_allreduce.py BUILD [--workers 2,4,8] [--mbps N] [--bytes N] [--rounds N] [--flows N]
-                                   [--only heddle,gloo,mpi] [--json FILE]
+                                   [--only heddle,workers,gloo,mpi] [--json FILE]
 
-A star: n hosts (network namespaces) around a bridge, every link shaped to --mbps both ways. With --flows, so many
+heddle: with a heddle-aggregator on each host; workers: with a controller only, so the workers' processes add.
+A star: n hosts (network namespaces) around a bridge, every link shaped to --mbps both ways. With --flows, N
 TCP flows of others run into the second host meanwhile; all TCP is CUBIC. The floor is what a ring or shards need at
 line rate: 2 (n - 1) / n of the bytes through each link, headers counted. Prints median (min-max) ms and ratios; needs
 root, iproute2, python3-torch for Gloo, openmpi-bin and libopenmpi-dev for Open MPI (what is missing is left out and
@@ -49,11 +50,12 @@ for r in range(rounds):
 """
 
 
-def times(process, what):
-    out, err = process.communicate(timeout=600)
+def said(process, what):
+    """Its lines, when it has ended well."""
+    out, err = process.communicate(timeout=1800)
     if process.returncode != 0:
         raise RuntimeError(f"{what}: status {process.returncode}: {err.strip()[-600:]}")
-    return [float(line) for line in out.split()]
+    return out.splitlines()
 
 
 def start(host, *command, env=None, out=subprocess.DEVNULL):
@@ -64,53 +66,64 @@ def start(host, *command, env=None, out=subprocess.DEVNULL):
 def ranks(hosts, command, env_of, what):
     """One process a host; rank 0's lines."""
     running = [start(host, *command, env=env_of(k, host), out=subprocess.PIPE) for k, host in enumerate(hosts)]
-    lines = times(running[0], what)
+    lines = said(running[0], what)
     for process in running[1:]:
-        times(process, what)
+        said(process, what)
     return lines
 
 
 class Heddle(fabric.Fabric):
-    """The controller, an aggregator on every host, and monitors where others' flows are."""
+    """The controller, an aggregator on every host unless the workers add, and monitors where others' flows are."""
 
-    def __init__(self, star, build, folder, monitors):
+    def __init__(self, star, build, folder, aggregators, monitors):
         super().__init__(build, folder, star.hub)
         for name, host in star.hosts.items():
-            self.start_node("aggregator", host, name)
+            if aggregators:
+                self.start_node("aggregator", host, name)
             if monitors:
                 self.start(f"monitor-{name}", host, build / "dataplane/monitor/heddle-monitor", "--interface", "e0",
                            "--controller", star.hub, "--host", name, "--key-file", self.key)
+        pen.until(lambda: self.shell.ask("show", "nodes").returncode == 0, "the controller")
         pen.until(lambda: len(self.shell.seen("nodes")) >= len(self.running) - 1, "the aggregators")
 
 
 def run_heddle(cluster, hosts, *words):
-    """All-reduces of a job's ranks, one a host."""
-    return ranks(hosts, [cluster.build / "tests/bench/bench_allreduce", *words],
-                 lambda k, host: cluster.member("bench", k, len(hosts), host), "heddle")
+    """Seconds of the all-reduces of a job's ranks, one a host."""
+    return list(map(float, ranks(hosts, [cluster.build / "tests/bench/bench_allreduce", *words],
+                                 lambda k, host: cluster.member("bench", k, len(hosts), host), "heddle")))
+
+
+def gloo_member(hosts, k):
+    """Environment of rank k."""
+    return {"RANK": str(k), "WORLD_SIZE": str(len(hosts)), "MASTER_ADDR": hosts[0].address,
+            "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "e0"}
 
 
 def run_gloo(hosts, count, rounds):
-    def env(k, _):
-        return {"RANK": str(k), "WORLD_SIZE": str(len(hosts)), "MASTER_ADDR": hosts[0].address,
-                "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "e0"}
-    return ranks(hosts, ["/usr/bin/python3", "-c", GLOO, count, rounds], env, "gloo")
+    return list(map(float, ranks(hosts, ["/usr/bin/python3", "-c", GLOO, count, rounds],
+                                 lambda k, _: gloo_member(hosts, k), "gloo")))
 
 
-def run_mpi(hosts, count, rounds, folder):
-    """One daemon a namespace: mpirun reaches the others by an agent that enters them."""
-    program, agent = folder / "mpi", folder / "agent"
+def by_mpi(hosts, source, words, folder):
+    """The lines that rank 0 of this program prints. One daemon a namespace: mpirun reaches the others by an agent that
+    enters them."""
+    program, agent = folder / f"mpi-{source.stem}", folder / "agent"
     if not program.exists():
-        sh("mpicc", "-O2", "-DWITH_MPI", HERE.parent / "bench/bench_allreduce.c", "-o", program, "-lm")
+        sh("mpicc", "-O2", "-DWITH_MPI", source, "-o", program, "-lm")
     cases = "\n".join(f"{h.address}) pid={h.holder.pid} name=h{k + 1};;" for k, h in enumerate(hosts))
     agent.write_text(f'#!/bin/sh\ncase "$1" in\n{cases}\nesac\nshift\n'
                      'exec nsenter -t $pid --net unshare -u sh -c "hostname $name; $*"\n')
     agent.chmod(0o755)
-    words = ["mpirun", "--allow-run-as-root", "--host", ",".join(h.address for h in hosts),
+    command = ["mpirun", "--allow-run-as-root", "--host", ",".join(h.address for h in hosts),
              "--mca", "plm_rsh_agent", agent, "--mca", "btl", "tcp,self", "--mca", "pml", "ob1",
              "--mca", "btl_tcp_if_include", f"{NET}.0/24", "--mca", "oob_tcp_if_include", f"{NET}.0/24",
-             "--mca", "mpi_yield_when_idle", "1", program, str(count), str(rounds)]
-    line = " ".join(map(str, words))
-    return times(start(hosts[0], "unshare", "-u", "sh", "-c", f"hostname h1; exec {line}", out=subprocess.PIPE), "mpi")
+             "--mca", "mpi_yield_when_idle", "1", program, *words]
+    line = " ".join(map(str, command))
+    return said(start(hosts[0], "unshare", "-u", "sh", "-c", f"hostname h1; exec {line}", out=subprocess.PIPE), "mpi")
+
+
+def run_mpi(hosts, count, rounds, folder):
+    return list(map(float, by_mpi(hosts, HERE.parent / "bench/bench_allreduce.c", [count, rounds], folder)))
 
 
 def have(mode):
@@ -147,11 +160,12 @@ def measure(options, count, folder):
     values = options.bytes // 4
     rows = {}
     try:
-        heddle = Heddle(star, options.build, folder, options.flows > 0) if "heddle" in options.only else None
         flows = Flows(star, options.flows)
         for mode in options.only:
+            ours = mode in ("heddle", "workers")
+            heddle = Heddle(star, options.build, folder, mode == "heddle", options.flows > 0) if ours else None
             before = busy()
-            if mode == "heddle":
+            if heddle:
                 lines = run_heddle(heddle, hosts, values, options.rounds)
             elif mode == "gloo":
                 lines = run_gloo(hosts, values, options.rounds)
@@ -159,9 +173,9 @@ def measure(options, count, folder):
                 lines = run_mpi(hosts, values, options.rounds, folder)
             # The first one opens sessions.
             rows[mode] = {"ms": [1e3 * x for x in lines[1:]], "cpu": busy_share(before)}
+            if heddle:
+                heddle.end()
         flows.close()
-        if heddle:
-            heddle.end()
     finally:
         star.close()
     return rows
@@ -176,7 +190,7 @@ def main():
     parser.add_argument("--bytes", type=int, default=4 << 20)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--flows", type=int, default=0)
-    parser.add_argument("--only", default="heddle,gloo,mpi")
+    parser.add_argument("--only", default="heddle,workers,gloo,mpi")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     options.build = options.build.resolve()

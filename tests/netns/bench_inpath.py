@@ -9,7 +9,7 @@ Ours: n hosts (network namespaces) around heddle-switch, whose ports are DPDK's 
 they send (tbf), the switch what it sends them. The others: the star of bench_allreduce.py, the same hosts around the
 kernel's bridge, which costs less of the processor. The floor is what sums in the network need at line rate: all bytes
 once through each link, each way, headers counted. Loss: so much of what comes to the switch (its simulator), and so
-much of the large packets that it sends to each host (loss.bpf.c). --mtu is everybody's. Prints median (min-max) ms,
+much of the large packets that it sends to each host (loss.bpf.c). --mtu is for all. Prints median (min-max) ms,
 the ratio to the floor, the share of all processors used (also by others), the processor's seconds that the switch and
 all ranks took for each GB that was summed (on a busy machine these tell more than the time); with loss the ratio to the
 time without. Needs root, iproute2, ethtool, DPDK; clang for loss; python3-torch for Gloo, openmpi-bin and
@@ -73,7 +73,7 @@ class Path(fabric.Fabric):
         pen.until(lambda: self.rows("switches"), "the switch's agent")
 
     def static(self, loss):
-        """What the switch is told by --static."""
+        """The settings for the switch's --static."""
         return {"simulate": {"seed": 5, "loss": loss / 100}}
 
     def start_switch(self, loss):

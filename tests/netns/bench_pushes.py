@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Asynchronous pushes of the same workers: directly to the server, added up by an aggregator on a host, and by
-heddle-switch on the way.
+heddle-switch in the network.
 
     tests/netns/bench_pushes.py BUILD [--workers 4,8] [--mbps 100] [--bytes N] [--seconds N] [--warm N]
                                 [--modes direct,aggregator,switch] [--json FILE]

@@ -58,7 +58,7 @@ class Job:
 
 
 def shares(options, weights, folder):
-    # What links carry of values: nobody measures it here, and a rate by weight is a part of what is believed.
+    # The payload rate that links carry. It is not measured here, and a rate by weight is a share of the estimate.
     carried = options.mbps * options.chunk / (options.chunk + OVERHEAD)
     told = [] if options.unknown else ["--initial-mbps", f"{carried:.3f}"]
     path = bench_inpath.Path(options.workers, options, folder, 0, told=told)

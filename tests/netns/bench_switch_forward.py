@@ -142,7 +142,8 @@ def received(host):
     return json.loads(out.stdout)[0]["stats64"]["rx"]["packets"]
 
 
-# Frames of 1,442 bytes, so many for each call of a kernel that cuts them out of one (UDP_SEGMENT).
+# Frames of 1,442 bytes: as many for each call as the argument says, which the kernel cuts out of one buffer
+# (UDP_SEGMENT).
 FLOOD = """
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -155,8 +156,8 @@ LISTEN = "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGR
 
 
 def flood(options, hosts, together, start, thread=None):
-    """What arrives at the other end of a kernel's flood, a second and a second of the forwarding thread's processor
-    time. The sender has one core and the thread the other; nobody reads what arrives."""
+    """Packets per second that arrive at the other end of a flood by a kernel, and per second of the forwarding thread's
+    processor time. The sender has one core and the thread the other; the received packets are not read."""
     process = start()
     time.sleep(2)
     helpers = [subprocess.Popen(host.enter("taskset", "-c", "0", sys.executable, "-c", *words), **SILENT)

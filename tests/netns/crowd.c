@@ -28,7 +28,7 @@ static int64_t now_ms(void) {
 }
 
 /* One write a line, so that lines of many processes stay whole. */
-static void say(const char *what, int rank, int first, int64_t second) {
+static void print_line(const char *what, int rank, int first, int64_t second) {
 	char line[96];
 	int bytes
 		= snprintf(line, sizeof line, "%s %d %d %" PRId64 "\n", what, rank, first, second);
@@ -45,7 +45,7 @@ static struct heddle *join(int rank) {
 
 	options.rank = rank;
 	if (heddle_spec_create(NULL, NULL, &spec) < 0
-	    || heddle_spec_tensor(spec, "w", &values, 1, HEDDLE_INIT_ZERO, 0) < 0
+	    || heddle_spec_add_tensor(spec, "w", &values, 1, HEDDLE_INIT_ZERO, 0) < 0
 	    || heddle_open(spec, &options, &fabric) < 0) {
 		(void)fprintf(stderr, "worker %d: %s\n", rank, heddle_last_error());
 		_exit(70);
@@ -66,11 +66,11 @@ static int work(int rank, int gate, int join_ms, int hold_ms) {
 	begun = now_ms();
 	fabric = join(rank);
 	rc = heddle_wait_joined(fabric, join_ms, NULL, NULL);
-	say("joined", rank, rc, now_ms() - begun);
+	print_line("joined", rank, rc, now_ms() - begun);
 	if (rc == 0)
 		(void)usleep((useconds_t)hold_ms * 1000);
 	(void)heddle_get_stats(fabric, &stats);
-	say("held", rank, stats.joined && !stats.direct, (int64_t)stats.fallbacks);
+	print_line("held", rank, stats.joined && !stats.direct, (int64_t)stats.fallbacks);
 	(void)heddle_close(fabric, 10000);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker whose link is cut after it has joined: every public call that takes a timeout, each with the same, while
- * there is no way to anybody. The test writes a line into PHASES for each step that it takes: the link is cut; it is
- * back; it is cut again. A line on standard output for each call: what it is, what it returned, after how many ms.
+ * A worker whose link is cut after it has joined: every public call that takes a timeout, each with the same, while no
+ * node can be reached. The test writes a line into PHASES for each step that it takes: the link is cut; it is back; it
+ * is cut again. A line on standard output for each call: its name, its return value, its duration in ms.
  *
  * usage: cut_worker PHASES TIMEOUT_MS   the rest comes from heddle-run's environment
  */
@@ -33,7 +33,7 @@ static int64_t now_ms(void) {
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-static void say(const char *what, int rc, int64_t begun) {
+static void print_line(const char *what, int rc, int64_t begun) {
 	(void)printf("%s %d %" PRId64 "\n", what, rc, now_ms() - begun);
 	(void)fflush(stdout);
 }
@@ -60,9 +60,14 @@ static void wait_for_phase(const struct worker *w, int phase) {
 
 /* One push and one pull; the pull says what the next push is computed from. */
 static int train(struct worker *w, int timeout_ms) {
-	int rc = heddle_push_wait(w->fabric, w->update, w->version, NULL, timeout_ms, NULL);
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	int rc = heddle_push(w->fabric, w->update, w->version, NULL, timeout_ms, NULL);
 
-	return rc < 0 ? rc : heddle_pull(w->fabric, w->model, NULL, timeout_ms, &w->version);
+	if (rc >= 0)
+		rc = heddle_pull(w->fabric, w->model, NULL, timeout_ms, &status);
+	if (rc == 0)
+		w->version = status.version;
+	return rc;
 }
 
 static void wait_tickets(struct worker *w) {
@@ -70,40 +75,40 @@ static void wait_tickets(struct worker *w) {
 	int64_t begun;
 	int rc;
 
-	if (heddle_push(w->fabric, w->update, w->version, NULL, &pushed) < 0
+	if (heddle_push_start(w->fabric, w->update, w->version, NULL, &pushed) < 0
 	    || heddle_pull_start(w->fabric, w->model, NULL, &pulled) < 0)
 		_exit(71);
 	begun = now_ms();
 	rc = heddle_ticket_wait(pushed, HEDDLE_WAIT_OUTCOME, w->timeout_ms, NULL);
-	say("ticket_wait,push", rc, begun);
+	print_line("ticket_wait,push", rc, begun);
 	begun = now_ms();
 	rc = heddle_ticket_wait(pulled, HEDDLE_WAIT_OUTCOME, w->timeout_ms, NULL);
-	say("ticket_wait,pull", rc, begun);
+	print_line("ticket_wait,pull", rc, begun);
 	/* Before the values go back to the caller. */
 	while (heddle_ticket_cancel(pulled) == -EAGAIN)
 		(void)heddle_ticket_wait(pulled, HEDDLE_WAIT_RELEASED, 1, NULL);
 	begun = now_ms();
 	rc = heddle_ticket_wait(pulled, HEDDLE_WAIT_RELEASED, w->timeout_ms, NULL);
-	say("ticket_wait,cancelled", rc, begun);
+	print_line("ticket_wait,cancelled", rc, begun);
 	heddle_ticket_free(pushed);
 	heddle_ticket_free(pulled);
 }
 
 static void call_all(struct worker *w) {
 	int64_t begun = now_ms();
-	int rc = heddle_push_wait(w->fabric, w->update, w->version, NULL, w->timeout_ms, NULL);
+	int rc = heddle_push(w->fabric, w->update, w->version, NULL, w->timeout_ms, NULL);
 
-	say("push_wait", rc, begun);
+	print_line("push", rc, begun);
 	begun = now_ms();
 	rc = heddle_pull(w->fabric, w->model, NULL, w->timeout_ms, NULL);
-	say("pull", rc, begun);
+	print_line("pull", rc, begun);
 	wait_tickets(w);
 	begun = now_ms();
-	rc = heddle_allreduce(w->fabric, w->sum, VALUES, NULL, w->timeout_ms, NULL);
-	say("allreduce", rc, begun);
+	rc = heddle_allreduce(w->fabric, w->sum, w->sum, VALUES, NULL, w->timeout_ms, NULL);
+	print_line("allreduce", rc, begun);
 	begun = now_ms();
 	rc = heddle_wait_joined(w->fabric, w->timeout_ms, NULL, NULL);
-	say("wait_joined", rc, begun);
+	print_line("wait_joined", rc, begun);
 }
 
 static int open_worker(struct worker *w) {
@@ -114,8 +119,8 @@ static int open_worker(struct worker *w) {
 
 	if (heddle_spec_create(NULL, "cut", &spec) < 0)
 		return -ENOMEM;
-	heddle_spec_tau_max(spec, 1000);
-	rc = heddle_spec_tensor(spec, "model", &values, 1, HEDDLE_INIT_ZERO, 0);
+	heddle_spec_set_tau_max(spec, 1000);
+	rc = heddle_spec_add_tensor(spec, "model", &values, 1, HEDDLE_INIT_ZERO, 0);
 	rc = rc < 0 ? rc : heddle_open(spec, &options, &w->fabric);
 	heddle_spec_destroy(spec);
 	return rc < 0 ? rc : heddle_wait_joined(w->fabric, PATIENCE_MS, &w->version, NULL);
@@ -133,19 +138,19 @@ int main(int argc, char **argv) {
 	begun = now_ms();
 	rc = open_worker(&w);
 	rc = rc < 0 ? rc : train(&w, PATIENCE_MS);
-	say("trained", rc, begun);
+	print_line("trained", rc, begun);
 	wait_for_phase(&w, 1);
 	call_all(&w);
 	wait_for_phase(&w, 2);
 	begun = now_ms();
 	rc = train(&w, PATIENCE_MS);
-	say("back", rc, begun);
+	print_line("back", rc, begun);
 	wait_for_phase(&w, 3);
 	begun = now_ms();
 	rc = heddle_leave(w.fabric, w.timeout_ms);
-	say("leave", rc, begun);
+	print_line("leave", rc, begun);
 	begun = now_ms();
 	rc = heddle_close(w.fabric, w.timeout_ms);
-	say("close", rc, begun);
+	print_line("close", rc, begun);
 	return 0;
 }

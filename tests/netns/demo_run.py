@@ -52,7 +52,7 @@ def check_counts(record, directory, killed=()):
     assert record["pushed"] == record["applied"] + record["dropped"] + record["failed"], record
     assert min(record["dropped"], record["failed"]) >= 0, record
     assert len(set(keys)) == len(keys), "an update was applied twice"
-    assert set(keys) - lost <= known, "an update was applied that nobody pushed"
+    assert set(keys) - lost <= known, "an update was applied that no worker pushed"
     delays = [e.get("aux", 0) for e in commits]
     staleness = record["staleness"]
     assert staleness["max"] == max(delays), staleness
@@ -66,5 +66,5 @@ def check_granted(record):
 
 
 def problems(record):
-    """What is wrong with a run besides a machine too busy to say anything."""
+    """The problems of a run, except that the machine was too busy for a result."""
     return [p for p in record["problems"] if "processors were busy" not in p]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of the dpdk driver share: a path to a namespace with a port, telemetry, raw frames."""
+"""Shared by the tests of the dpdk driver: a path to a namespace with a port, telemetry, raw frames."""
 import json
 import os
 import pathlib

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests and benches share that start the fabric's programs by hand: a key, a worker's environment, heddlectl, and
-programs with their logs."""
+"""Shared by tests and benches that start the fabric's programs themselves: a key, a worker's environment, heddlectl,
+and programs with their logs."""
 import json
 import os
 import subprocess
@@ -42,7 +42,7 @@ class Shell:
         return json.loads(done.stdout)["rows"]
 
     def seen(self, table, of=None):
-        """The same; nothing while nobody answers."""
+        """The same; [] without an answer."""
         done = self.ask("show", table, "--json", of=of)
         return json.loads(done.stdout)["rows"] if done.returncode == 0 else []
 
@@ -91,7 +91,7 @@ class Fabric:
         return (self.folder / f"{name}.log").read_text(encoding="utf-8")
 
     def end(self, keep=0):
-        """All but the first of them, the last one first. Who reads from us ends by himself."""
+        """Ends all programs but the first `keep`, the last one first. Programs that read our pipe end by themselves."""
         for process in self.running:
             if process.stdin:
                 process.stdin.close()

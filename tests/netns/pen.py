@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests in namespaces share. A test runs in network, mount and PID namespaces of its own: whatever
-it starts or makes ends with it, however it ends."""
+"""Shared by the tests in namespaces. A test runs in network, mount and PID namespaces of its own: all that it starts or
+creates ends with it, in whatever way it ends."""
 import json
 import os
 import pathlib
@@ -54,7 +54,8 @@ class Host:
 
 
 def events(path, kind=None):
-    """Of an event log, all or those of one kind. Its last line may be under way, or cut where a program was killed."""
+    """Events of an event log, all or those of one kind. Its last line may be incomplete: not yet written, or cut where
+    a program was killed."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     if lines and not lines[-1].endswith("}"):
         lines.pop()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the benches on shaped links share: a star of network namespaces around a bridge, and how busy the processors
-are meanwhile."""
+"""Shared by the benches on shaped links: a star of network namespaces around a bridge, and how busy the processors are
+meanwhile."""
 import json
 import subprocess
 
@@ -36,7 +36,7 @@ class Star:
             host.run("ip", "addr", "add", f"{host.address}/24", "dev", "e0")
             host.run("ip", "link", "set", "lo", "up")
             host.run("ip", "link", "set", "e0", "up")
-            # Everybody's TCP is CUBIC: a kernel whose default is BBR would let the rivals push the others' flows aside.
+            # All TCP is CUBIC: a kernel whose default is BBR would let the rivals push the other flows aside.
             host.run("ip", "route", "replace", f"{net}.0/24", "dev", "e0", "src", host.address, "congctl", "cubic")
             sh("tc", "qdisc", "add", "dev", f"p-{name}", *shape(mbps, queue_kb))
             host.run("tc", "qdisc", "add", "dev", "e0", *shape(mbps, queue_kb))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A cluster of real programs in namespaces, and what befalls it.
+"""A cluster of real programs in namespaces, and its faults.
 
        ctl  ps  h1 .. hN      a namespace each, one link each to a bridge in the test's own
          \\   |  /  /
@@ -101,7 +101,7 @@ class Cluster:
         self.state.mkdir()
         self.checkpoints = self.path / "checkpoints"
         self.checkpoints.mkdir()
-        self.restored = {}  # life of the server -> name of the checkpoint that it finds, or None
+        self.restored = {}  # incarnation of the server -> name of the checkpoint that it finds, or None
         self.faults = []  # dicts: kind, node, began, ended (times of CLOCK_MONOTONIC)
         self.ip("link", "add", "name", "br0", "type", "bridge")
         self.ip("link", "set", "br0", "up")
@@ -172,7 +172,7 @@ class Cluster:
             pass
         stuck = [n for n in self.nodes() if not n.alive()] or waiting()
         if stuck:
-            raise AssertionError("; ".join(f"{n.name} {'stands still' if n.alive() else 'is gone'}: {n.output()[-300:]}"
+            raise AssertionError("; ".join(f"{n.name} {'is stalled' if n.alive() else 'is gone'}: {n.output()[-300:]}"
                                            for n in stuck))
 
     # --- faults --------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Cluster:
                             self.controller.host).rows(table)
 
     def leftovers(self):
-        """What is still promised although no worker is left: nothing."""
+        """Reservations and transfers that are left although no worker is left; [] is right."""
         bad = [f"transfer left at the controller: {row}" for row in self.show("transfers")]
         bad += [f"still reserved: {row}" for row in self.show("links") if row["reserved_mbps"] or row["running"]]
         return bad

@@ -39,7 +39,7 @@ static int read_log(struct replay *replay) {
 	while ((n = scanf("%" SCNu32 " %" SCNu32 " %f %" SCNu32, &worker, &round, &weight, &more))
 	       == 4) {
 		survive_update(worker, round, replay->update, replay->values);
-		/* What libheddle does with a weight of 1. */
+		/* libheddle does not scale with a weight of 1 either. */
 		if (weight != 1.0f)
 			hd_scale_f32_scalar(replay->update, replay->update, replay->values, weight);
 		for (size_t i = 0; i < replay->values; i++)

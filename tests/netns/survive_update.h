@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The updates of the survival tests: values that anybody can compute again from who pushed them and when. */
+/* The updates of the survival tests: their values can be computed from the worker and the time of the push. */
 #ifndef SURVIVE_UPDATE_H
 #define SURVIVE_UPDATE_H
 

@@ -65,7 +65,7 @@ static uint64_t now_ns(void) {
 }
 
 __attribute__((format(printf, 3, 4))) static void
-say(const struct worker *worker, const char *what, const char *format, ...) {
+print_line(const struct worker *worker, const char *what, const char *format, ...) {
 	char line[256];
 	int bytes = snprintf(line, sizeof line, "%s %" PRIu64 " ", what, now_ns());
 	va_list args;
@@ -83,20 +83,23 @@ static bool look(const struct worker *worker, const struct kept *kept) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 
 	(void)heddle_ticket_test(kept->ticket, &status);
-	/* Also back on its way, after a restart of the server. */
-	if (status.state < HEDDLE_APPLIED || (status.state == HEDDLE_APPLIED && !status.released))
+	/* It may be in flight again, after a restart of the server. */
+	if (status.state < HEDDLE_STATE_APPLIED
+	    || (status.state == HEDDLE_STATE_APPLIED && !status.released))
 		return false;
-	if (status.state == HEDDLE_APPLIED)
-		say(worker, "released", "%u %" PRIu64, kept->round, status.version);
-	else if (status.state == HEDDLE_DURABLE)
-		say(worker, "durable", "%u %" PRIu64, kept->round, status.version);
+	if (status.state == HEDDLE_STATE_APPLIED)
+		print_line(worker, "released", "%u %" PRIu64, kept->round, status.version);
+	else if (status.state == HEDDLE_STATE_DURABLE)
+		print_line(worker, "durable", "%u %" PRIu64, kept->round, status.version);
 	else
-		say(worker,
-		    "lost",
-		    "%u %s %s",
-		    kept->round,
-		    heddle_state_name(status.state),
-		    heddle_reason_name(status.reason));
+		print_line(
+			worker,
+			"lost",
+			"%u %s %s",
+			kept->round,
+			heddle_state_name(status.state),
+			heddle_reason_name(status.reason)
+		);
 	heddle_ticket_free(kept->ticket);
 	return true;
 }
@@ -127,8 +130,8 @@ static int push(struct worker *worker, uint64_t base) {
 	survive_update(
 		(uint32_t)heddle_rank(worker->fabric), kept.round, worker->update, worker->values
 	);
-	say(worker, "push", "%u %" PRIu64, kept.round, base);
-	if (heddle_push(worker->fabric, worker->update, base, NULL, &kept.ticket) < 0)
+	print_line(worker, "push", "%u %" PRIu64, kept.round, base);
+	if (heddle_push_start(worker->fabric, worker->update, base, NULL, &kept.ticket) < 0)
 		_exit(70);
 	do {
 		rc = heddle_ticket_wait(kept.ticket, HEDDLE_WAIT_OUTCOME, LOOK_MS, &status);
@@ -137,14 +140,16 @@ static int push(struct worker *worker, uint64_t base) {
 	/* The bytes must be those of the round that they were made for. */
 	if (rc < 0 || status.round != kept.round)
 		_exit(71);
-	say(worker,
-	    "outcome",
-	    "%u %s %s %" PRIu64,
-	    kept.round,
-	    heddle_state_name(status.state),
-	    heddle_reason_name(status.reason),
-	    status.version);
-	if (status.state != HEDDLE_APPLIED && status.state != HEDDLE_DURABLE)
+	print_line(
+		worker,
+		"outcome",
+		"%u %s %s %" PRIu64,
+		kept.round,
+		heddle_state_name(status.state),
+		heddle_reason_name(status.reason),
+		status.version
+	);
+	if (status.state != HEDDLE_STATE_APPLIED && status.state != HEDDLE_STATE_DURABLE)
 		heddle_ticket_free(kept.ticket);
 	else if (worker->kept_count == TICKETS_MAX)
 		_exit(72);
@@ -173,7 +178,7 @@ static int pull_within(struct worker *worker, uint64_t *version, int patience_ms
 	}
 	heddle_ticket_free(ticket);
 	*version = status.version;
-	return status.state == HEDDLE_APPLIED ? 0 : rc < 0 ? rc : -EIO;
+	return status.state == HEDDLE_STATE_APPLIED ? 0 : rc < 0 ? rc : -EIO;
 }
 
 /* Gives up now and then, as a program may, but later and later: on a machine that has no time for us each asking
@@ -202,15 +207,15 @@ static void work(struct worker *worker) {
 }
 
 static void describe(struct heddle_spec *spec, uint64_t values) {
-	heddle_spec_sgd(spec, SURVIVE_RATE, SURVIVE_MOMENTUM, SURVIVE_DECAY);
-	heddle_spec_tau_max(spec, TAU_MAX);
+	heddle_spec_set_sgd(spec, SURVIVE_RATE, SURVIVE_MOMENTUM, SURVIVE_DECAY);
+	heddle_spec_set_tau_max(spec, TAU_MAX);
 	/* Every commit has a weight of its own, so that a wrong one shows in the model. */
-	heddle_spec_staleness(spec, HEDDLE_STALENESS_ADADELAY, 1);
-	if (heddle_spec_tensor(spec, "model", &values, 1, HEDDLE_INIT_ZERO, 0) < 0)
+	heddle_spec_set_staleness(spec, HEDDLE_STALENESS_ADADELAY, 1);
+	if (heddle_spec_add_tensor(spec, "model", &values, 1, HEDDLE_INIT_ZERO, 0) < 0)
 		_exit(70);
 }
 
-static void say_log(void *arg, enum heddle_log_level level, const char *text) {
+static void print_log(void *arg, enum heddle_log_level level, const char *text) {
 	(void)arg;
 	(void)fprintf(stderr, "%d %s\n", (int)level, text);
 }
@@ -226,7 +231,7 @@ static int run(struct worker *worker) {
 		return 70;
 	describe(spec, worker->values);
 	options.keep_bytes = KEEP_BYTES;
-	options.log = say_log;
+	options.log = print_log;
 	if (heddle_open(spec, &options, &worker->fabric) < 0) {
 		(void)fprintf(stderr, "survive_worker: %s\n", heddle_last_error());
 		return 69;
@@ -236,20 +241,22 @@ static int run(struct worker *worker) {
 		rc = heddle_wait_joined(worker->fabric, LOOK_MS, &version, NULL);
 	while (rc == -ETIMEDOUT && !stopped);
 	if (rc == 0) {
-		say(worker, "joined", "%" PRIu64, version);
+		print_line(worker, "joined", "%" PRIu64, version);
 		work(worker);
 	} else if (!stopped) {
 		(void)fprintf(stderr, "survive_worker: join: %s\n", heddle_last_error());
 	}
 	look_at_all(worker);
 	(void)heddle_get_stats(worker->fabric, &stats);
-	say(worker,
-	    "end",
-	    "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
-	    stats.pushed,
-	    stats.applied,
-	    stats.dropped,
-	    stats.failed);
+	print_line(
+		worker,
+		"end",
+		"%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
+		stats.pushed,
+		stats.applied,
+		stats.dropped,
+		stats.failed
+	);
 	(void)heddle_close(worker->fabric, CLOSE_MS);
 	return rc == 0 || stopped ? 0 : 69;
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""usage: switch_member.py SERVICE TOKEN WORKER MEMBERS SLOTS CHUNKS ROUNDS LOSS
-A member of a lease of a switch's slots, as small as it can be: one chunk a slot is under way, what is not answered is
-sent again, LOSS of the results are thrown away as if the path had lost them. Every lane of every sum is compared."""
+"""usage: switch_member.py SERVICE TOKEN WORKER MEMBERS SLOTS CHUNKS ROUNDS LOSS A minimal member of a lease of a
+switch's slots: one chunk a slot is in flight, chunks without an answer are retransmitted, LOSS of the results are
+discarded as if the path had lost them. Every lane of every sum is compared."""
 import random
 import select
 import socket

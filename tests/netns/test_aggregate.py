@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Real programs in namespaces, an aggregator among them, on kernel sockets or on a port of its own: a worker is
-killed while its update is in a sum that is under way, then the aggregator is. The others go on, sums are made again
-after each, and no round is committed twice.
+"""Real programs in namespaces, an aggregator among them, on kernel sockets or on a port of its own: a worker is killed
+while its update is in an incomplete sum, then the aggregator is. The others go on, sums are made again after each, and
+no round is committed twice.
 
 usage: test_aggregate.py BUILD udp|af_packet"""
 import pathlib
@@ -72,7 +72,7 @@ def events(node, life=None):
 
 
 def sums_delivered(cluster):
-    """Of two members at least: before it, so many inputs ended."""
+    """The number of delivered sums of at least two members."""
     return sum(e["event"] == "send-end" and e.get("worker") == SUM and e.get("reason", "none") == "none"
                for e in events(cluster.aggregator))
 
@@ -83,8 +83,8 @@ def wait_sums(cluster, more):
 
 
 def last_update(cluster, rank):
-    """The newest update of this worker on its way into a sum: its token (None: there was none yet) and how it ended
-    as far as the log goes: "whole", "failed" with its group, or None."""
+    """The newest update of this worker in flight into a sum: its token (None: there was none yet) and its end according
+    to the log: "whole", "failed" with its group, or None."""
     log = events(cluster.aggregator)
     begun = [i for i, e in enumerate(log) if e["event"] == "recv-start" and e.get("worker", 0) == rank]
     if not begun:
@@ -104,16 +104,16 @@ def under_way(cluster, rank):
 
 
 def kill_midway(cluster, victim, rank):
-    """Kills it while an update of it is under way: its group fails. The log is 200 ms late and more, so that the
-    update may have been whole by then: that its death does not matter to. Then it is begun again."""
+    """Kills it while an update of it is in flight, so that its group fails. The log is at least 200 ms late, so the
+    update may have been complete by then, and not be affected. Then tries again."""
     for _ in range(10):
-        pen.until(lambda: under_way(cluster, rank), "an update of the victim on its way into a sum", PATIENCE_S)
+        pen.until(lambda: under_way(cluster, rank), "an update of the victim in flight into a sum", PATIENCE_S)
         victim.kill()
         pen.until(lambda: not under_way(cluster, rank), "the group of the dead fails", PATIENCE_S)
         if last_update(cluster, rank)[1] == "failed":
             return
         cluster.start(victim)
-    raise AssertionError("the victim's updates are never under way for long")
+    raise AssertionError("the victim's updates are never in flight for long")
 
 
 def check_commits(cluster):
@@ -162,7 +162,7 @@ def wait_others(cluster, others):
     """Each of these was told an outcome after now."""
     before = {w: w.file("told").read_bytes().count(b"outcome ") for w in others}
     pen.until(lambda: all(w.file("told").read_bytes().count(b"outcome ") > before[w] for w in others),
-              "outcomes for everybody", PATIENCE_S)
+              "outcomes for all workers", PATIENCE_S)
 
 
 def main():

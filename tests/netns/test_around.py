@@ -2,8 +2,8 @@
 """testbed/bmv2 runs a program of the user's around a bmv2 switch.
 
 With bmv2 its ranks all-reduce, each checks every sum, and they were the switch's. With a stand-in (bmv2_fake.py), which
-forwards but adds nothing, all but that: each rank has its environment and reaches the controller, its lines come with
-its number, and the first failure ends the others and is the command's status.
+forwards but adds nothing, all but that: each rank has its environment and reaches the controller, also when the switch
+has been killed; its lines come with its number, and the first failure ends the others and is the command's status.
 
 usage: test_around.py BUILD_DIR fake|bmv2"""
 import os
@@ -21,8 +21,11 @@ import bmv2_fake  # noqa: E402: found by now
 
 HOSTS, VALUES, ROUNDS = 3, 2000, 4
 PATIENCE_S = 150  # against a hang
+KILL = "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$f | grep -q '[b]mv2_fake.py simple_switch ' || continue; " \
+    "f=${f#/proc/}; kill -9 ${f%/cmdline}; done 2>/dev/null"
 RANK = "echo rank $HEDDLE_RANK of $HEDDLE_WORLD_SIZE at $HEDDLE_BIND in $PWD; ping -c 1 -W 5 -q $HEDDLE_CONTROLLER " \
-    "| grep -c ' 1 received'; [ $HEDDLE_RANK = 1 ] && exit 3; exec sleep 100"
+    "| grep -c ' 1 received'; [ $HEDDLE_RANK = 1 ] || exec sleep 100; " + KILL + "; for i in 1 2 3 4 5 6 7 8 9; do " \
+    "ping -c 1 -W 2 -q $HEDDLE_CONTROLLER | grep -q ' 1 received' && echo again at $((i > 1)) && exit 3; done"
 
 
 def around(build, folder, *words):
@@ -41,7 +44,10 @@ def check_fake(build, folder):
     for rank in range(HOSTS):
         said = [line for line in lines if line.startswith(f"[{rank}] ")]
         assert re.fullmatch(rf"\[{rank}\] rank {rank} of {HOSTS} at 10\.77\.\d+\.\d+ in {folder}", said[0]), said
-        assert said[1:] in ([f"[{rank}] 1"], []) and (rank != 1 or said[1:]), said  # 1 ends, and the others with it
+        if rank == 1:  # it ends, and the others with it
+            assert said[1:] == ["[1] 1", "[1] again at 1"], said
+        else:
+            assert said[1:] in ([f"[{rank}] 1"], []), said
     assert "led" not in lines[-1] and lines[-1].startswith("bmv2: 0 rounds"), lines
     assert "ready" in (folder / "kept/sa1.log").read_text()
 

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A job whose packets somebody without the key sees, changes, and plays again under any address.
+"""An attacker without the key sees, changes and replays a job's packets under any address.
 
 usage: test_attack.py BUILD_DIR   needs root; everything runs in a network namespace of its own.
 
 The attacker gets answers from controller and server to HELLOs that it has changed and to packets of sessions that they
 do not know, and passes these answers on to the openers, under the address that these have asked. It plays all of this
 while the job starts and while it runs. Then it replays one HELLO to the controller, 5,000 times a second, from on-link
-addresses that do not answer ARP. Nobody may lose a session, and the jobs end as if nothing had been.
+addresses that do not answer ARP. No node may lose a session, and the jobs end as without an attack.
 """
 import collections
 import json
@@ -126,7 +126,7 @@ class Attacker(threading.Thread):
             self.on_control(source, target, data)
 
     def flood(self, seconds):
-        """The newest HELLO to the controller again and again, from addresses of a network where nobody is."""
+        """The newest HELLO to the controller again and again, from unused addresses."""
         wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
         wire.bind(("e1", 0))
         end = begun = time.monotonic()

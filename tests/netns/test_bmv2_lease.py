@@ -51,7 +51,7 @@ def check_refusals(build, folder):
     """A child that cannot have a switch, ends, or says something else: the agent does not start, and says why."""
     key = fabric.new_key(folder)
     for bridge, words in (("echo '{\"error\": \"no bmv2\"}'", "no bmv2"), ("true", "has ended"),
-                          ("echo hello", "does not say what it should")):
+                          ("echo hello", "gave an unexpected answer")):
         done = subprocess.run([build / "switch/heddle-switch-agent", "--bridge", bridge, "--listen", "127.0.0.1",
                                "--controller", "127.0.0.1", "--key-file", key, "--host", "s1"],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Very many workers join one job at the same moment, on a machine that is far too small for them: all of them get in
-within the time, and nobody is lost meanwhile or after. With --busy that many loops for each processor take its time
+within the time, and none is lost meanwhile or after. With --busy that many loops for each processor take its time
 besides.
 
 usage: test_crowd.py BUILD_DIR [--workers N] [--join-s S] [--hold-s S] [--busy N]"""

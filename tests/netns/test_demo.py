@@ -54,7 +54,7 @@ def check_scheduled(record, directory):
 
 
 def check_aggregated(build):
-    """What the aggregators say agrees with what the server does; they ended when they were told to."""
+    """The aggregators' reports agree with the server's; they ended when they were told to."""
     with tempfile.TemporaryDirectory(prefix="heddle-demo-test-") as folder:
         path = demo_run.pathlib.Path(folder) / "short.json"
         path.write_text(json.dumps(SHORT))

@@ -65,7 +65,7 @@ class Cluster:
         return len(list(measure.read_jsonl(self.log(name), {event})))
 
     def play(self):
-        """What is captured. Returns what heddlectl showed."""
+        """Runs the job whose packets are captured. Returns the tables that heddlectl showed."""
         key = ["--key-file", self.keys]
         self.start("controller", self.programs["heddle-controller"], "--listen", CONTROLLER, *key, "--events",
                    self.log("controller"))
@@ -103,9 +103,9 @@ def check_understood(packets, kinds):
 
 
 def check_grants(packets, cluster):
-    """The grants on the wire are events: the controller's, also where a request crossed its credit, which is then void,
-    or the server's, of a worker that did not hear the controller for a while. Nobody sends chunks under another token
-    than these, a credit's, or what the server says of a pull that a credit paid for."""
+    """The grants on the wire are events. They are the controller's, also where a request crossed its credit, which is
+    then void; or the server's, of a worker that received nothing from the controller for a while. No chunk has another
+    token than these, a credit's, or the one that the server reports for a pull that a credit paid for."""
     said = {(int(one(p, "grant.worker")), int(one(p, "grant.direction")), int(one(p, "grant.round")),
              int(one(p, "grant.token"), 0), int(one(p, "grant.bytes"))) for p in of_kind(packets, 33)}
     logged = {(e["worker"], int(e["direction"] == "pull"), e["round"], int(e["token"], 16), e["bytes"])

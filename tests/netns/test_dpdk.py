@@ -25,7 +25,7 @@ SPAN_S = 4.0
 IDLE_MAX = 0.01
 FLOOD = 3000
 HELLO = 4  # type of packets
-LAST_WORDS = 8  # acknowledgements on their way to a sender that is done and gone
+LAST_WORDS = 8  # acknowledgements in flight to a sender that has finished and gone
 
 
 def finish(process):
@@ -41,7 +41,8 @@ def started(process):
 
 
 def check_transfer(sent, got):
-    """What left is what arrived, in both directions; only what the path lost (and was sent again) is missing."""
+    """All packets that were sent arrived, in both directions, except those that the path lost and that were
+    retransmitted."""
     assert sent["done"] == got["done"] == COUNT, (sent, got)
     assert sent["driver"]["sent_packets"] == sent["packets"], sent
     missing = sent["packets"] - got["driver"]["received_packets"]
@@ -128,8 +129,8 @@ def test_neighbourhood(node, telemetry):
 
 
 def hostile(wire, kind):
-    """[(counter, function that sends one such frame)]. Not fragments: af_packet has the kernel put them together. What
-    is not for the fabric's port never comes to af_xdp's socket: it is the kernel's."""
+    """[(counter, function that sends one such frame)]. No fragments: the kernel reassembles them for af_packet.
+    af_xdp's socket does not get packets to other ports than the fabric's: they go to the kernel."""
     mac, peer = wire.mac, wire.peer
     good = lab.udp(b"x" * 30)
 
@@ -171,7 +172,7 @@ def test_hostile(node, telemetry):
         now = telemetry.driver()
         changed = {n for n in now if n.startswith(("drop_", "received_pack")) and now[n] != before[n]}
         assert changed == {f"drop_{name}"}, (name, changed)
-    # Nobody fills the table by shouting, and nobody gets more echoes than a second has.
+    # Requests cannot fill the table, and no host gets more echoes than the limit for a second.
     before = telemetry.driver()
     for i in range(FLOOD):
         wire.send(0x0800, lab.ipv4(1, echo_request(i)))
@@ -189,7 +190,7 @@ def echo_request(i):
 
 
 def take_hello(shell):
-    """A HELLO to the node, as somebody on the way sees it."""
+    """A HELLO to the node, as an observer on the path sees it."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3)) as sniffer:
         sniffer.bind(("v0", 3))
         shell.counters()
@@ -202,8 +203,7 @@ def take_hello(shell):
 
 
 def test_strangers(node, telemetry, shell):
-    """One HELLO again and again, from on-link addresses that nobody has: answers that wait for them leave the buffers
-    to others."""
+    """One HELLO again and again, from unused on-link addresses: answers that wait for them leave buffers for others."""
     wire, hello = lab.Wire(node.mac()), take_hello(shell)
     before = telemetry.driver()
     addresses = [f"10.79.0.{i}" for i in range(100, 250)]
@@ -238,7 +238,7 @@ def test_link_down(node, telemetry):
 
 
 def test_spinning(node, controller):
-    """Who never sleeps counts an error of its port, too, and goes on."""
+    """A program that polls without sleeping counts an error of its port, too, and goes on."""
     with tempfile.TemporaryDirectory(prefix="heddle-dpdk-") as folder:
         key = fabric.new_key(pathlib.Path(folder))
         process = node.start(controller, "--key-file", key, *node.words(), "--busy-poll")

@@ -45,8 +45,8 @@ def test_realtime(node, command, option):
     guard.start()
     try:
         assert lab.FABRIC in process.stdout.readline(), f"chrt {option}: it does not get past its start"
-        assert test_dpdk.ping(lab.FABRIC) == 5, "it answers nobody"
-        told = policies(process.pid)  # before EAL begins a thread for each who asks telemetry
+        assert test_dpdk.ping(lab.FABRIC) == 5, "it does not answer"
+        told = policies(process.pid)  # before EAL begins a thread for each telemetry client
         assert told.pop("heddle-controll") == POLICIES[option], told
         assert [told[name] for name in EALS] == [os.SCHED_OTHER] * len(EALS), told
         assert os.sched_getaffinity(process.pid) == {int(core)}, "it left its core"

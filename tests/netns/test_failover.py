@@ -20,7 +20,7 @@ del SHORT["job"]["update_bytes"]
 
 
 def check_history(events):
-    """Who takes over keeps what it knew, and nothing else of the other's."""
+    """The new server keeps the updates that it had, and no others of the former server's."""
     def of(node, kind, count, worker, **more):
         return {"node": node, "event": kind, "version": count, "worker": worker, "round": count, **more}
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who sees nothing and has no key says by ICMP that the way to a peer is narrow: packets to it still leave whole, and
- * those of one size together. Where the way is narrow for a while they leave one by one, and then together again.
+ * An attacker off the path and without the key claims by ICMP that the path to a peer has a small MTU: packets to it
+ * still leave whole, and those of one size together. Where the MTU is small for a while they leave one by one, and then
+ * together again.
  *
  * Needs root; in a network namespace of its own.
  */
@@ -114,7 +115,7 @@ struct seen {
 	unsigned packets, fragments; /* what left together is one */
 };
 
-/* What goes to the peer, when it is told to send all chunks once. */
+/* The packets to the peer when all chunks are to be sent once. */
 static struct seen step(struct hd_udp *udp, struct node *node, int sniffer) {
 	uint8_t frame[65536];
 	struct seen seen = {0};

@@ -88,11 +88,11 @@ def restart(cluster, node):
 
 
 def room_again(cluster, words):
-    """What was applied becomes durable. A program whose event log is not whole says so in the end."""
+    """Applied updates become durable. A program whose event log is not complete reports that when it ends."""
     (cluster.disk / "filler").unlink()
     pen.until(lambda: count_said(cluster.server, "written again") == words, "a word that it writes again", 80)
     cluster.progressed()
-    not_whole = re.compile("(ps|ctl) ended with 74:.*not all could be written", re.S)
+    not_whole = re.compile("(ps|ctl) ended with 74:.*some events could not be written", re.S)
     return [problem for problem in cluster.end() if not not_whole.match(problem)]
 
 
@@ -113,7 +113,7 @@ def play_controller(cluster):
     assert counter(cluster.server, "process_events_lost") > done
     assert counter(cluster.controller, "process_events_lost") > 0
     problems = room_again(cluster, 2)
-    # What the log could not hold stands in it as a number: the workers know the rest.
+    # The log has the number of the events that it could not hold: the workers know the rest.
     gaps = [e["aux"] for e in events(cluster.disk / "events-ps-1") if e["event"] == "log-gap"]
     assert gaps and sum(gaps) > done, (gaps, done)
     print(f"{sum(gaps)} events lost in {len(gaps)} gaps")
@@ -124,7 +124,7 @@ def play_controller(cluster):
 
 
 def play_server(cluster):
-    """The server dies and comes back although its disk is full: from the last checkpoint, and nobody waits."""
+    """The server dies and comes back although its disk is full: from the last checkpoint, and no worker waits."""
     restart(cluster, cluster.server)
     # Its event log may find a little room that the dead one's unfinished checkpoint left.
     problems = room_again(cluster, 1 + count_said(cluster.server, "events are lost"))

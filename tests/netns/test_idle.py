@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who has nothing to do sleeps: controller, server and workers between two steps use <= 1 % of a core each.
+"""Idle programs sleep: controller, server and workers between two steps use <= 1 % of a core each.
 
 usage: test_idle.py BUILD_DIR"""
 import os

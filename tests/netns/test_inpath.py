@@ -29,7 +29,7 @@ def main():
     chunks = -(-VALUES * 4 // CHUNK)
     assert counted["completed"] >= ROUNDS * chunks, counted
     assert counted["absorbed"] >= (HOSTS - 1) * ROUNDS * chunks, counted
-    # What was lost was repaired, once; nobody sent what the lease does not know.
+    # Lost packets were retransmitted, once; no member sent a packet that is outside of the lease.
     assert counted["drop_simulated"] > 0 and counted["repeated"] + counted["drop_duplicate"] > 0, counted
     assert not any(counted[f"drop_{why}"] for why in ("malformed", "lease", "slot", "exponent", "stale")), counted
     print(f"{ROUNDS} rounds of {VALUES} values, {counted['drop_simulated']} frames lost, "

@@ -49,7 +49,7 @@ def alive_namespaces():
 
 
 def outside():
-    """What a demo could leave in the machine's own namespaces: its names are h1.., s1-h1.., ps, ctl, x1."""
+    """Objects that a demo could leave in the machine's own namespaces: its names are h1.., s1-h1.., ps, ctl, x1."""
     links = {path.name for path in pathlib.Path("/sys/class/net").iterdir()}
     names = {path.name for path in pathlib.Path("/run/netns").glob("*")}
     return ({x for x in links if x == "s1" or x.startswith(("s1-", "h1-", "ps-", "ctl-", "x1-"))},

@@ -114,8 +114,8 @@ class Launched(unittest.TestCase):
         return (self.path / "launch.out").read_text()
 
     def test_target_moves_while_machines_start(self):
-        """Up to 4 while each start takes its time, down to 1 before they are there, and up again: what is there in the
-        end is what is wanted, nobody was started twice, and steps go on."""
+        """Up to 4 while each start takes its time, down to 1 before they are there, and up again. In the end as many
+        workers run as are wanted, none was started twice, and steps go on."""
         (self.path / "slow").touch()
         self.launch("--patience-s", 5)
         self.workers(2)
@@ -144,8 +144,8 @@ class Launched(unittest.TestCase):
         self.assertIsNone(launch.poll())
 
     def test_launcher_is_killed(self):
-        """The next one finds the machines that are there, starts none twice, and gives those that are too many their
-        notice after its own patience: the policy (fixed) sends nobody away."""
+        """The next launcher finds the machines that are there, starts none twice, and gives surplus ones notice after
+        its own patience: the policy (fixed) stops no worker."""
         first = self.launch("--patience-s", 60)
         self.workers(2)
         self.end(first, signal.SIGKILL)

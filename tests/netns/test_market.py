@@ -197,7 +197,7 @@ class Owners(unittest.TestCase):
     def test_asks_again(self):
         late = "echo 'heddlectl: no answer within 2 s' >&2; exit 69"
         one = self.owner_of({"1|3|7|9": late})
-        self.assertIsNone(one.look())  # nobody answers
+        self.assertIsNone(one.look())  # no answer
         self.assertIsNone(one.look())  # the policy may not be set
         self.assertEqual((one.is_set, one.missed), (False, 2))
         row = one.look()
@@ -216,7 +216,7 @@ class Owners(unittest.TestCase):
         self.assertEqual(one.look()["target"], 2)
 
     def test_gives_up(self):
-        """Never: a run ends with a word after so many; and at once when it is another error."""
+        """A run ends with a message after MISSES_MAX misses, not after one, and at once after another error."""
         one = self.owner_of({"*": "echo 'heddlectl: no answer within 2 s' >&2; exit 69"})
         for _ in range(owner.MISSES_MAX - 1):
             self.assertIsNone(one.look())
@@ -257,14 +257,14 @@ class Hooks(unittest.TestCase):
         self.assertEqual(launcher.keep(1, 4.0), [("stop", 1)])
         self.assertEqual(launcher.keep(1, 5.0), [])
         self.assertEqual(launcher.keep({0, 5}, 5.5), [("start", 5)])
-        self.assertEqual(launcher.keep(2, 5.5), [], "who is there stays, whatever its rank")
+        self.assertEqual(launcher.keep(2, 5.5), [], "present workers stay, whatever their ranks")
         fake.there.clear()  # ended by itself
         self.assertEqual(launcher.keep(1, 6.0), [("start", 0)])
         with self.assertRaisesRegex(hooks.HookError, "target: 9 is outside 0..8"):
             launcher.keep(9, 7.0)
 
     def test_failed(self):
-        """A rank whose machine does not come keeps nobody else from his; another one is asked for."""
+        """A rank whose machine does not come does not keep other ranks from theirs; another machine is requested."""
         class Broken(Fake):
             def start(self, rank):
                 if rank in self.broken:
@@ -294,7 +294,7 @@ class Hooks(unittest.TestCase):
         self.assertEqual(launcher.keep(1, 12.2), [("start", 0)], "it is tried again")
 
     def test_leaving(self):
-        """Who was told by the owner may go in its own time, and nobody is started in its place."""
+        """A worker that the owner gave notice may leave in its own time, and none is started in its place."""
         fake = Fake()
         launcher = hooks.Launcher(fake, 2.0, 8)
         launcher.keep(3, 0.0)
@@ -305,7 +305,7 @@ class Hooks(unittest.TestCase):
         self.assertEqual(launcher.keep(2, 1.2, 1), [("start", 1)])
 
     def test_patience(self):
-        """Workers that are too many are first the owner's affair."""
+        """Surplus workers are first left to the owner."""
         fake = Fake()
         launcher = hooks.Launcher(fake, 2.0, 8, 5.0)
         launcher.keep(3, 0.0)
@@ -334,7 +334,7 @@ class Hooks(unittest.TestCase):
             self.addCleanup(process.terminate)
             there = lambda: sorted(path.name for path in pathlib.Path(folder).glob("w*"))  # noqa: E731
             pen.until(lambda: there() == ["w0", "w1"], "two workers")
-            (ctl.parent / "n").write_text("0")  # nobody says: all stay
+            (ctl.parent / "n").write_text("0")  # no target is reported: all stay
             time.sleep(0.3)
             self.assertEqual(there(), ["w0", "w1"])
             (ctl.parent / "n").write_text("1")
@@ -383,14 +383,14 @@ class Market(unittest.TestCase):
             self.assertGreater(two["started"], 3, "no machine came again")
             self.assertEqual(two["noticed"] >= two["left"] + two["killed"], True, two)
             self.in_time(two)
-            self.assertLess(two["next_step_mean_s"], DETECTION_S, "with a notice nobody waits for the detection time")
+            self.assertLess(two["next_step_mean_s"], DETECTION_S, "with a notice no worker waits for detection")
             pictures = {path.name for path in pathlib.Path(folder).glob("*.png")}
             self.assertEqual(pictures, {
                 "quick.png", *(f"quick-{name}.png" for name in ("accuracy-cost", "accuracy-time", "workers"))})
             self.check_shown_again(json_path)
 
     def test_without_notice(self):
-        """Machines that go without a word: the others' next step comes the detection time and a step later."""
+        """Machines that stop without notice: the others' next step comes the detection time and a step later."""
         why = pen.sandbox.possible()
         if why or BUILD is None:
             self.skipTest(why or "no build")
@@ -423,10 +423,10 @@ class Market(unittest.TestCase):
         self.check(run)
         self.assertEqual({target for _, target, _ in run["targets"]}, {1, 3})
         self.assertGreater(run["sent_away"], 0)
-        self.assertGreater(run["started"], 3, "nobody came again")
+        self.assertGreater(run["started"], 3, "no machine came again")
         self.assertEqual(run["killed"], 0)
         self.assertGreater(run["leaving_s"], 0)
-        self.assertLess(run["leaving_mean_s"], 1, "who is too many ends its step and goes, whatever its notice of 3 s")
+        self.assertLess(run["leaving_mean_s"], 1, "a surplus worker ends its step and goes, whatever its notice of 3 s")
         self.assertGreater(run["money"], 0)
         self.assertLess(run["money"], run["cost_ended"],
                         "it counts workers that take part, not machines that start")

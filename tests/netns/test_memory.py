@@ -19,9 +19,9 @@ import pen
 import survive
 
 WARM_SHARE, WARM_MIN_S = 0.25, 20  # of the time: until buffers and the allocator's arenas are what they mostly stay
-# What a line may rise by over the fitted time, whatever its length. The server's heap takes a step of 64 kB whenever
-# more updates are under way than ever before, rarer and rarer. A leak of 32 bytes an update is 1 MB in 2 minutes; one
-# byte, in an hour.
+# The rise of a line over the fitted time that is allowed, whatever its length. The server's heap grows by 64 kB
+# whenever more updates are in flight than ever before, less and less often. A leak of 32 bytes an update is 1 MB in 2
+# minutes; one byte, in an hour.
 RISE_KB = 1024
 METRICS = 9109
 SERVER_IN_MBPS = 60

@@ -34,7 +34,7 @@ def main():
     net = star.Star({"ps": 100, "w": 100}, "10.94.0", 512)
     for name, host in net.hosts.items():
         star.sh("ip", "link", "set", f"p-{name}", "mtu", NARROW)
-        # Segments that the host's card makes later are not measured on the way here.
+        # Segments that the host's card makes later are not measured on this path.
         subprocess.run(host.enter("ethtool", "-K", "e0", "tx-udp-segmentation", "off"), check=True,
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     with tempfile.TemporaryDirectory(prefix="heddle-narrow-") as folder:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * 20 hosts lose power while models stream to them: chunks wait in the kernel for Ethernet addresses that nobody has any
- * more, until the socket's buffer is as full as chunks may make it. The node's thread does not wait with them, each
- * control packet to a host that lives leaves, and so do chunks to it, later.
+ * 20 hosts lose power while models stream to them: chunks wait in the kernel for Ethernet addresses that no longer
+ * exist, until the socket's buffer is as full as chunks may make it. The node's thread does not block: each control
+ * packet to a living host leaves, and so do chunks to it, later.
  *
  * Needs root; in a network namespace of its own.
  */

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two racks with a shaped trunk between them, real processes: who sits behind the trunk gets what it carries and
-no more, all of it planned by a controller that was told of the trunk but not what it carries.
+"""Two racks with a shaped trunk between them, real processes: hosts behind the trunk get its capacity and no more, all
+of it planned by a controller that knows the trunk but not its capacity.
 
 usage: test_racks.py BUILD_DIR"""
 import json
 import pathlib
+import statistics
 import sys
 import tempfile
 
@@ -22,24 +23,23 @@ SLACK = 1.1  # tbf's burst, and what was queued before the first chunk was seen
 
 
 def goodput(directory):
-    """{rank: the fastest push in bit/s}."""
-    best = {}
+    """{rank: its median push in bit/s}: a server that looks late at a push's first chunk sees that push too fast."""
+    pushes = {}
     for event in demo_run.events(directory, "events-ps.jsonl", "recv-end"):
         if event.get("direction", "push") == "push":
-            rank = event.get("worker", 0)
-            best[rank] = max(best.get(rank, 0), event["value"])
-    return best
+            pushes.setdefault(event.get("worker", 0), []).append(event["value"])
+    return {rank: statistics.median(values) for rank, values in pushes.items()}
 
 
 def check_trunk(setting, directory):
     carries = setting["trunk_mbps"] * 1e6 * network.CHUNK_BYTES / network.PORT_BYTES
-    best = goodput(directory)
-    assert sorted(best) == list(range(WORKERS)), best
-    for rank, bps in best.items():
+    median = goodput(directory)
+    assert sorted(median) == list(range(WORKERS)), median
+    for rank, bps in median.items():
         behind = rank * setting["racks"] // WORKERS > 0
         print(f"worker {rank}, {'behind the trunk' if behind else 'in the rack of the server'}: {bps / 1e6:.0f} Mbit/s")
         assert bps < carries * SLACK if behind else bps > 0, (rank, bps, carries)
-    assert max(best[0], best[1]) > carries * SLACK, "the trunk is not what holds the others back"
+    assert max(median[0], median[1]) > carries * SLACK, "the trunk is not what holds the others back"
 
 
 def check_trace(path, directory):

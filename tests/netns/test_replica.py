@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A server is killed while workers train, real processes all of them: its replica takes over, nobody's durable
-update is lost, and the one that comes back is the other's replica.
+"""A server is killed while workers train, real processes all of them: its replica takes over, no durable update is
+lost, and the old server comes back as the new one's replica.
 
 usage: test_replica.py BUILD_DIR"""
 import json
@@ -85,7 +85,7 @@ def run(folder, running):
     pen.until(lambda: newest(folder / "ps-1", "durable") > 50, "durable updates")
     kill(server)
     check_takes_over(folder, "ps-1", "rp-1", 1)
-    # What comes back follows; then it is its turn.
+    # The old server comes back as a replica; then it takes over in turn.
     running.append(start_server(folder, SERVER, "ps", 2))
     pen.until(lambda: len(pen.events(folder / "ps-2", "replicated")) > 50, "the old server as a replica")
     assert not pen.events(folder / "ps-2", "committed")

@@ -18,7 +18,7 @@ import pen
 import survive
 
 LIMIT_S = 210  # of the faults in CI, whatever their number
-STALL_S = survive.DETECTION_S  # of everybody, and of each worker: silence takes 0.75 s of it, the rest has 0.25 s
+STALL_S = survive.DETECTION_S  # of all workers, and of each: silence takes 0.75 s of it, the rest has 0.25 s
 RSS_AGE_S = 20  # a process is grown up
 RSS_GROWTH_KB = 2048  # event buffers, the allocator's arenas
 
@@ -48,7 +48,7 @@ def draw(dice, cluster):
 
 
 def torment(cluster, dice, args):
-    """Plays the faults; one in four begins before the last one is over for everybody."""
+    """Plays the faults; one in four begins before all workers have recovered from the last one."""
     began = time.monotonic()
     for number in range(args.faults):
         if args.faults <= 50 and time.monotonic() - began > LIMIT_S:
@@ -67,7 +67,7 @@ def torment(cluster, dice, args):
         if not args.quiet:
             after = f"{fault['back'] - fault['ended']:4.2f} s" if fault["alone"] else "the next fault"
             print(f"{number + 1:4} {kind:7} {victims[0].name if len(victims) == 1 else 'all':4} "
-                  f"{length:4.2f} s, everybody goes on after {after}", flush=True)
+                  f"{length:4.2f} s, all nodes continue after {after}", flush=True)
     cluster.progressed()
     return time.monotonic() - began
 
@@ -99,20 +99,20 @@ def play(args, path):
     problems += cluster.end()
     books = accounts.Accounts(cluster)
     counts = books.check()
-    everybody, alone = accounts.stalls(cluster, books, until)
+    all_stopped, alone = accounts.stalls(cluster, books, until)
     worst, grown = check_memory(cluster)
     problems += books.problems + accounts.crashed(cluster) + grown
     print(f"seed {args.seed}: {len(cluster.faults)} faults in {took:.0f} s; {counts}")
-    print(f"longest stall: {everybody[0]:.2f} s of everybody, {alone[0]:.2f} s of {alone[2]} "
+    print(f"longest stall: {all_stopped[0]:.2f} s of all, {alone[0]:.2f} s of {alone[2]} "
           f"(detection: {survive.DETECTION_S:.0f} s); most memory: {worst[1]} kB by {worst[0]} in {worst[2]:.2f} h")
-    print(f"around these: {accounts.around(cluster, everybody)}; {accounts.around(cluster, alone)}")
+    print(f"around these: {accounts.around(cluster, all_stopped)}; {accounts.around(cluster, alone)}")
     print(f"sessions that ended by silence without a fault: {accounts.false_alarms(cluster)}")
     print(f"rolled back, as controllers reported: {accounts.rolled_back(cluster)} commits")
     for (kind, role), (count, pause, back) in accounts.by_kind(cluster, books).items():
         print(f"{kind:8}{role:11}{count:4} times: the others pause {pause[0]:.2f} s ({pause[1]:.2f} at most), "
-              f"{back[0]:.2f} s ({back[1]:.2f}) from its end until everybody goes on")
-    if everybody[0] > STALL_S:
-        problems.append(f"nobody went on for {everybody[0]:.2f} s at {everybody[1]:.3f}")
+              f"{back[0]:.2f} s ({back[1]:.2f}) from its end until all continue")
+    if all_stopped[0] > STALL_S:
+        problems.append(f"no worker progressed for {all_stopped[0]:.2f} s at {all_stopped[1]:.3f}")
     if alone[0] > STALL_S:
         problems.append(f"{alone[2]} did not go on for {alone[0]:.2f} s at {alone[1]:.3f}")
     return problems

@@ -43,7 +43,7 @@ class Star:
             one = ["numrxqueues", "1", "numtxqueues", "1"]
             subprocess.run(["ip", "link", "add", "name", f"s{i}", *one, "type", "veth", "peer", "name", "v0", "address",
                             mac(i), *one, "netns", str(host.holder.pid)], check=True)
-            # What a kernel leaves for hardware to do (sums, cutting superframes) nobody would do.
+            # Work that a kernel leaves to the hardware (checksums, segmentation) would not be done at all.
             host.run("ethtool", "-K", "v0", "tx", "off", "tso", "off", "gso", "off", "tx-udp-segmentation", "off")
             subprocess.run(["ip", "link", "set", f"s{i}", "up"], check=True)
             host.run("ip", "addr", "add", f"{address(i)}/24", "dev", "v0")

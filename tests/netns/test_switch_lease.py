@@ -75,7 +75,7 @@ def check_cores(star, agent):
 
 
 def check_dataplane(agent, controller):
-    """What the controller shows of the switch: each frame once, and the time of the ports' thread."""
+    """The controller's view of the switch: each frame once, and the time of the ports' thread."""
     def ports():
         return sum(row["rx_packets"] for row in agent.rows("ports"))
 

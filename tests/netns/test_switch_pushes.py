@@ -13,7 +13,7 @@ import bench_inpath
 import pen
 
 WORKERS, STEPS, MBPS, LOSS = 4, 250, 100, 1.0
-ACCURACY = 0.88  # 0.11 at the start; 0.91 after so many updates
+ACCURACY = 0.88  # 0.11 at the start; 0.91 after all steps
 SUMS = 20  # more than a fluke
 PATIENCE_S = 60
 

@@ -76,7 +76,8 @@ class Rounds(pushes.Run):
 
 
 def follow(run):
-    """One client dies on the way; the others end by themselves. The job as the server saw it last, and reports."""
+    """One client dies during the job; the others end by themselves. Returns the last state of the job at the server,
+    and reports."""
     clients = [run.start_client(rank) for rank in range(len(ROWS))]
     pen.until(lambda: len(run.committed()[1]) >= ROUNDS // 3, "a third of the rounds", PATIENCE_S)
     clients[1].send_signal(signal.SIGKILL)
@@ -102,7 +103,7 @@ def check(run, model, reports, counted, switch):
     assert len(rows[1]) < ROUNDS and counted["switched"] >= SUMS, counted
     assert counted["sums_saturated"] == 0 and counted["slots_leased"] == 0, counted
     assert switch["drop_simulated"] > 0 and switch["repeated"] > 0 and switch["not_finite"] == 0, switch
-    # What is in the model is what rounds until then committed; what was received is that, and a round under way.
+    # The model has exactly the rounds that were committed by then; received are those, and one round in progress.
     most = sum(sum(weights) for weights in rows.values())
     assert model and set(row["weight_applied"] for row in model) <= run.after_rounds(), model
     assert all(0 <= row["weight_received"] - row["weight_applied"] <= sum(ROWS) for row in model), model

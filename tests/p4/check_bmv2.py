@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""bmv2 as the demo's switch: hosts reach each other through it, other tenants' TCP too; two workers' chunks, sent by
-their kernels, come back to both as their sum; a third that has no token gets nothing. Of a lease that is refused in
-part nothing is left."""
+"""bmv2 as the demo's switch: hosts reach each other through it, other tenants' TCP too, and when it was killed; two
+workers' chunks, sent by their kernels, come back to both as their sum; a third that has no token gets nothing. Of a
+lease that is refused in part nothing is left."""
 import json
 import pathlib
 import struct
@@ -44,6 +44,16 @@ def transfer(net, source, target):
     assert int(taker.communicate(timeout=60)[0]) == 1 << 20
 
 
+def revive(net):
+    """One that was killed is started, and told all again, when it is looked at."""
+    assert net.watch_switches() == []
+    net.net["s1"].bmv2.process.kill()
+    net.net["s1"].bmv2.process.wait()
+    assert net.watch_switches() == ["s1"]
+    ping(net, "h2", "h1")
+    assert net.watch_switches() == []
+
+
 def lease_of(bmv2, net, names):
     def copy(i, name):
         device = net.net[name].defaultIntf()
@@ -55,9 +65,9 @@ def lease_of(bmv2, net, names):
 
 
 def had(switch):
-    """What there is of leases."""
+    """The switch's entries of leases."""
     entries = [f"table_num_entries {table}" for table in ("tokens", "leases", "copies")]
-    return switch.shell.ask([*entries, "mc_dump"])
+    return switch.ask([*entries, "mc_dump"])
 
 
 def refuse(bmv2, net):
@@ -139,6 +149,7 @@ def main():
             transfer(net, "h1", "h3")
             before = net.net["s1"].bmv2.counters()
             assert before["forwarded"] >= 12 and before["flooded"] >= 2, before
+            revive(net)
             refuse(bmv2, net)
             counts = reduce(bmv2, net)
         finally:

@@ -99,7 +99,7 @@ class Machine:
                         for field, bits in self.headers[name])
 
     def run(self, data):
-        """What leaves for what goes in, hd_port_t and all."""
+        """Runs the program for one packet with its hd_port_t header. Returns the packets that leave."""
         at, out, valid, place = 0, b"", set(), 0
         for _ in range(PASSES_MAX):
             name, *words = self.code[place]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of the switch program in P4 share: its compiler's script, its outputs, and C's numbers."""
+"""Shared by the tests of the switch program in P4: its compiler's script, its outputs, and C's numbers."""
 import importlib.machinery
 import importlib.util
 import json
@@ -29,7 +29,8 @@ def defines(path):
 
 
 def interface_of_json(folder):
-    """What a control plane sees of bmv2's program: tables with their actions' parameters, arrays with their sizes."""
+    """The interface of bmv2's program for a control plane: tables with their actions' parameters, arrays with their
+    sizes."""
     program = json.loads((folder / "heddle.json").read_text())
     parameters = {action["id"]: {p["name"]: p["bitwidth"] for p in action["runtime_data"]}
                   for action in program["actions"]}

@@ -49,7 +49,7 @@ class Wires:
         return found
 
     def drained(self):
-        """What is there, without waiting."""
+        """The packets that have arrived, without waiting."""
         return self.receive(1 << 20, 0.0)
 
     def taken(self):
@@ -58,7 +58,7 @@ class Wires:
         return sum(counts[name] for name in bmv2.counter_names()[:18])
 
     def settle(self, frames, patience_s=10.0):
-        """Waits until it has done with so many."""
+        """Waits until the program has taken this many frames."""
         ends = time.monotonic() + patience_s
         while (have := self.taken()) < frames:
             if time.monotonic() > ends:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What befalls the workers, aggregators and the controller of an all-reduce. */
+/* The faults that are injected into the workers, aggregators and the controller of an all-reduce. */
 #include "allreduce_world.h"
 #include "worker_core.h"
 
@@ -17,9 +17,9 @@ enum fault_kind {
 	CUT_CONTROLLER, /* from a worker, and another worker from an aggregator: that round fails */
 	FAULT_KINDS,
 	CRASH_SWITCH = FAULT_KINDS, /* its slots are lost */
-	CUT_SWITCH, /* from everybody, chunks too */
+	CUT_SWITCH, /* from all nodes, chunks too */
 	CUT_AGENT, /* from the controller: its leases expire */
-	FAULT_KINDS_WAY
+	FAULT_KINDS_SWITCH
 };
 
 struct fault {
@@ -66,13 +66,13 @@ static void apply(struct fault *f, bool on) {
 			(void)hd_sim_set_cut_pair(w->sim, worker->host, aggregator->host, on);
 		break;
 	case CRASH_SWITCH:
-		w->way.wanted = !on;
+		w->switch_on_path.wanted = !on;
 		break;
 	case CUT_SWITCH:
-		hd_sim_set_cut(w->sim, w->way.host, on);
+		hd_sim_set_cut(w->sim, w->switch_on_path.host, on);
 		break;
 	case CUT_AGENT:
-		(void)hd_sim_set_cut_pair(w->sim, w->way.host, w->controller_host, on);
+		(void)hd_sim_set_cut_pair(w->sim, w->switch_on_path.host, w->controller_host, on);
 		break;
 	default:
 		if (worker->host != aggregator->host)
@@ -124,8 +124,9 @@ void allreduce_plan_faults(struct allreduce_world *w) {
 
 		*f = (struct fault){
 			.world = w,
-			.kind = (enum fault_kind
-			)hd_random_below(random, w->plan.way ? FAULT_KINDS_WAY : FAULT_KINDS),
+			.kind = (enum fault_kind)hd_random_below(
+				random, w->plan.with_switch ? FAULT_KINDS_SWITCH : FAULT_KINDS
+			),
 			.which = (uint32_t)hd_random_below(random, 1000),
 			.other = (uint32_t)hd_random_below(random, 1000),
 			.lasts = (20 + hd_random_below(random, 1500)) * HD_MS,
@@ -144,8 +145,8 @@ void allreduce_plan_faults(struct allreduce_world *w) {
 	}
 }
 
-/* When nobody who lives has one the job begins anew, and waits for all. */
-static bool anybody_has_a_sum(const struct allreduce_world *w) {
+/* When no living member has a sum, the job starts again, and waits for all workers. */
+static bool any_worker_has_a_sum(const struct allreduce_world *w) {
 	for (uint32_t k = 0; k < w->plan.workers; k++)
 		if (w->workers[k].core && w->workers[k].core->reduce_done > 0)
 			return true;
@@ -153,8 +154,8 @@ static bool anybody_has_a_sum(const struct allreduce_world *w) {
 }
 
 /* Everything comes back; of the workers of a job that was whole once, some do not. */
-void allreduce_mend(struct allreduce_world *w) {
-	bool formed = w->plan.world == 0 || anybody_has_a_sum(w);
+void allreduce_recover(struct allreduce_world *w) {
+	bool formed = w->plan.world == 0 || any_worker_has_a_sum(w);
 
 	hd_sim_set_faults(w->sim, &(struct hd_sim_faults){0});
 	for (uint32_t k = 0; k < FAULTS_MAX && w->plan.faults; k++) {
@@ -166,7 +167,7 @@ void allreduce_mend(struct allreduce_world *w) {
 		else
 			apply(f, false);
 	}
-	w->controller_wanted = w->way.wanted = true;
+	w->controller_wanted = w->switch_on_path.wanted = true;
 	for (uint32_t k = 0; k < w->plan.aggregators; k++)
 		w->aggregators[k].wanted = true;
 	for (uint32_t k = 0; k < w->plan.workers; k++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lives of the workers, aggregators and the controller of an all-reduce. */
+/* Starts and stops the processes of an all-reduce: workers, aggregators and the controller. */
 #include "allreduce_world.h"
 #include "hd_topology.h"
 
@@ -89,6 +89,10 @@ static void start_aggregator(struct allreduce_world *w, uint32_t k) {
 
 	(void)snprintf(name, sizeof name, "aggregator%u", k);
 	(void)snprintf(host, sizeof host, "%c%u", w->plan.shared ? 'h' : 'a', k + 1);
+	if (w->plan.hosted) {
+		config.job = hd_job_id(w->spec.tenant, w->spec.name);
+		config.worker = (uint16_t)k;
+	}
 	allreduce_seed(w, config.seed);
 	config.early_bytes = config.seed[0] % 4 == 0 ? 16384 : 0;
 	if (hd_aggregator_create(&config, &node->core) < 0)
@@ -119,7 +123,7 @@ static void start_worker(struct allreduce_worker *worker) {
 	(void)snprintf(name, sizeof name, "w%u", worker->rank);
 	(void)snprintf(host, sizeof host, "h%u", worker->rank + 1U);
 	allreduce_seed(w, config.seed);
-	worker->leaving = false;
+	worker->leaving = worker->left = false;
 	if (hd_worker_create(&config, &worker->core) < 0)
 		allreduce_fail(w, "no worker");
 	else
@@ -128,7 +132,7 @@ static void start_worker(struct allreduce_worker *worker) {
 		);
 }
 
-/* What it had, nobody can look at any more. */
+/* The state of a crashed process can no longer be inspected. */
 void allreduce_crash_worker(struct allreduce_worker *worker) {
 	struct allreduce_world *w = worker->world;
 
@@ -143,6 +147,27 @@ void allreduce_crash_worker(struct allreduce_worker *worker) {
 		w->endings[r][worker->rank].members = 0;
 }
 
+static bool aggregator_wanted(const struct allreduce_world *w, uint32_t k) {
+	return w->aggregators[k].wanted && (!w->plan.hosted || w->workers[k].wanted);
+}
+
+/* The aggregator of a worker that has left goes on until all its groups have ended, as in libheddle. */
+static bool goes_on(struct allreduce_world *w, uint32_t k) {
+	struct allreduce_node *node = &w->aggregators[k];
+
+	if (!w->plan.hosted || !node->wanted || !w->workers[k].left)
+		return false;
+	hd_aggregator_retire(node->core);
+	if (!hd_aggregator_is_idle(node->core))
+		return true;
+	hd_aggregator_drain(
+		node->core,
+		hd_sim_node_now(w->sim, node->node),
+		hd_sim_node_sink(w->sim, node->node)
+	);
+	return false;
+}
+
 void allreduce_settle(struct allreduce_world *w) {
 	bool runs = hd_sim_node_runs(w->sim, w->controller_node);
 
@@ -153,16 +178,16 @@ void allreduce_settle(struct allreduce_world *w) {
 		hd_controller_destroy(w->controller);
 		w->controller = NULL;
 	}
-	if (w->plan.way && w->way.wanted && !w->way.path.core)
-		allreduce_switch_start(&w->way);
-	else if (w->plan.way && !w->way.wanted && w->way.path.core)
-		allreduce_switch_stop(&w->way);
+	if (w->plan.with_switch && w->switch_on_path.wanted && !w->switch_on_path.path.core)
+		allreduce_switch_start(&w->switch_on_path);
+	else if (w->plan.with_switch && !w->switch_on_path.wanted && w->switch_on_path.path.core)
+		allreduce_switch_stop(&w->switch_on_path);
 	for (uint32_t k = 0; k < w->plan.aggregators; k++) {
 		struct allreduce_node *node = &w->aggregators[k];
 
-		if (node->wanted && !node->core) {
+		if (aggregator_wanted(w, k) && !node->core) {
 			start_aggregator(w, k);
-		} else if (!node->wanted && node->core) {
+		} else if (!aggregator_wanted(w, k) && node->core && !goes_on(w, k)) {
 			hd_sim_node_stop(w->sim, node->node);
 			hd_aggregator_destroy(node->core);
 			node->core = NULL;

@@ -7,7 +7,7 @@
 
 void allreduce_switch_build(struct allreduce_world *w) {
 	struct hd_sim_link link = {.rate_bps = 100000000, .queue_bytes = 1 << 17, .latency = 20000};
-	struct allreduce_switch *s = &w->way;
+	struct allreduce_switch *s = &w->switch_on_path;
 	struct hd_sim_node_config node = {.host = hd_sim_host(w->sim, &link)};
 
 	s->world = w;
@@ -18,7 +18,7 @@ void allreduce_switch_build(struct allreduce_world *w) {
 	  .random = &w->random,
 	  .unheard = UNHEARD};
 	s->wanted = true;
-	s->narrow = hd_random_chance(&w->random, 0.3);
+	s->narrow = hd_random_chance(&w->random, 0.3) || w->plan.narrow;
 	s->slots = (uint16_t
 	)(hd_random_chance(&w->random, 0.3) ? 32 + hd_random_below(&w->random, 100) :
 					      HD_SWITCH_SLOTS);
@@ -27,7 +27,7 @@ void allreduce_switch_build(struct allreduce_world *w) {
 
 void allreduce_switch_start(struct allreduce_switch *s) {
 	struct allreduce_world *w = s->world;
-	struct hd_sim_switch_life life = {
+	struct hd_sim_switch_setup setup = {
 		.name = "switch",
 		.host = "s1",
 		.keys = allreduce_keys,
@@ -40,10 +40,10 @@ void allreduce_switch_start(struct allreduce_switch *s) {
 	char error[ERROR_BYTES] = "";
 	struct hd_node node;
 
-	life.hash_key[0] = hd_random_u64(&w->random);
-	life.hash_key[1] = hd_random_u64(&w->random);
-	allreduce_seed(w, life.seed);
-	if (hd_sim_switch_start(&s->path, &life, &node, error, sizeof error) < 0) {
+	setup.hash_key[0] = hd_random_u64(&w->random);
+	setup.hash_key[1] = hd_random_u64(&w->random);
+	allreduce_seed(w, setup.seed);
+	if (hd_sim_switch_start(&s->path, &setup, &node, error, sizeof error) < 0) {
 		allreduce_fail(w, "no switch: %s", error);
 		return;
 	}

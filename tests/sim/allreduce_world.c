@@ -23,52 +23,6 @@ void allreduce_fail(struct allreduce_world *w, const char *format, ...) {
 	va_end(args);
 }
 
-/* --- what a round is ------------------------------------------------------------------------- */
-
-struct kind {
-	uint64_t values;
-	uint8_t dtype, order;
-	bool average;
-	uint32_t period; /* of the values: what the members' sum still is exact with */
-};
-
-/* The same for every worker: a function of seed and round. */
-static struct kind kind_of(const struct allreduce_world *w, uint32_t round) {
-	static const uint8_t dtypes[]
-		= {HD_DTYPE_FP32, HD_DTYPE_FP32, HD_DTYPE_FP16, HD_DTYPE_BF16};
-	struct hd_random random;
-	struct kind kind;
-
-	hd_random_init(&random, w->plan.seed * 1000003 + round);
-	kind.values
-		= 1 + hd_random_below(&random, hd_random_chance(&random, 0.3) ? 50 : VALUES_MAX);
-	kind.dtype = w->plan.ranked ? HD_DTYPE_FP32 : dtypes[hd_random_below(&random, 4)];
-	if (w->plan.way && round % 4 > 0) /* a switch takes nothing else */
-		kind.dtype = HD_DTYPE_FP32;
-	kind.order = w->plan.ranked || hd_random_chance(&random, 0.3) ? HD_GROUP_RANKED :
-									HD_GROUP_ARRIVAL;
-	kind.average = hd_random_chance(&random, 0.3);
-	/* 127 times 7 is exact in 11 bits, 127 in 8. */
-	kind.period = kind.dtype == HD_DTYPE_BF16 ? 1 : 7;
-	return kind;
-}
-
-static float factor(const struct kind *kind, uint32_t round, uint64_t i) {
-	return (float)(1 + (i + round) % kind->period);
-}
-
-static float
-value(const struct allreduce_world *w,
-      const struct kind *kind,
-      unsigned rank,
-      uint32_t round,
-      uint64_t i) {
-	if (w->plan.ranked) /* what rounding makes depend on the order of adding */
-		return (float)(1 + rank) / 3.0F
-			+ (float)(i % 97) * 1e-4F * (float)(rank * rank + 1);
-	return (float)(1U << rank) * factor(kind, round, i);
-}
-
 /* --- calls ----------------------------------------------------------------------------------- */
 
 static struct call *find_call(struct allreduce_worker *worker, uint32_t round) {
@@ -78,125 +32,37 @@ static struct call *find_call(struct allreduce_worker *worker, uint32_t round) {
 	return NULL;
 }
 
-static void mix(struct allreduce_world *w, const float *values, uint64_t count) {
-	uint64_t sum = 0;
-	uint32_t word;
-
-	for (uint64_t i = 0; i < count; i++) {
-		memcpy(&word, &values[i], sizeof word);
-		sum = (sum ^ word) * UINT64_C(0x100000001b3);
-	}
-	w->bits += sum; /* whoever ends first */
-}
-
-/* Which members the sum has: from its first value; the others must agree. */
-static void check_sum(struct allreduce_worker *worker, const struct call *call) {
-	struct allreduce_world *w = worker->world;
-	struct kind kind = kind_of(w, call->round);
-	float scale = kind.average ? 1.0F / (float)call->ticket.delay : 1;
-	unsigned members = 0;
-	float want;
-
-	for (unsigned m = 1; m < 1U << w->plan.workers; m++)
-		if ((unsigned)__builtin_popcount(m) == call->ticket.delay
-		    && call->out[0] == (float)m * factor(&kind, call->round, 0) * scale)
-			members = m;
-	/* A half is rounded before it is divided, which is exact: the sum is. */
-	for (uint64_t i = 0; members && i < kind.values; i++) {
-		want = (float)members * factor(&kind, call->round, i) * scale;
-		if (call->out[i] != want) {
-			allreduce_fail(
-				w,
-				"rank %u, round %u: value %llu is %g, not %g",
-				worker->rank,
-				call->round,
-				(unsigned long long)i,
-				(double)call->out[i],
-				(double)want
-			);
-			return;
-		}
-	}
-	if (!members)
-		allreduce_fail(
-			w,
-			"rank %u, round %u: %g is no sum of %u workers",
-			worker->rank,
-			call->round,
-			(double)call->out[0],
-			call->ticket.delay
-		);
-	else if (!(members >> worker->rank & 1))
-		allreduce_fail(
-			w, "rank %u, round %u: it is not in its sum", worker->rank, call->round
-		);
-	else if (call->round >= ROUNDS_MAX)
-		allreduce_fail(w, "too many rounds");
-	else
-		w->endings[call->round][worker->rank] = (struct ending
-		){.members = (uint8_t)members,
-		  .weak = worker->apart || call->weak,
-		  .at = hd_sim_now(w->sim)};
-}
-
-static uint32_t bits_of(float x) {
-	uint32_t bits;
-
-	memcpy(&bits, &x, sizeof bits);
-	return bits;
-}
-
-/* As one processor adds them, in the order of ranks. */
-static void check_ranked(struct allreduce_worker *worker, const struct call *call) {
-	struct allreduce_world *w = worker->world;
-	struct kind kind = kind_of(w, call->round);
-
-	for (uint64_t i = 0; i < kind.values; i++) {
-		float sum = value(w, &kind, 0, call->round, i);
-
-		for (unsigned rank = 1; rank < w->plan.workers; rank++)
-			sum += value(w, &kind, rank, call->round, i);
-		if (kind.average)
-			sum *= 1.0F / (float)w->plan.workers;
-		if (bits_of(sum) != bits_of(call->out[i])) {
-			allreduce_fail(
-				w, "rank %u, round %u: not in order", worker->rank, call->round
-			);
-			return;
-		}
-	}
-}
-
 static void ended(struct allreduce_worker *worker, struct call *call) {
 	struct allreduce_world *w = worker->world;
 	hd_ns now = hd_sim_now(w->sim);
-	struct kind kind = kind_of(w, call->round);
+	struct kind kind = allreduce_kind(w, call->round);
 	bool applied = call->ticket.state == HD_TICKET_APPLIED;
 
 	call->used = false;
 	w->applied += applied;
 	w->failed += !applied;
 	w->late += call->ticket.reason == HD_REASON_LATE;
+	w->mismatches += call->ticket.reason == HD_REASON_MISMATCH;
+	w->short_of += call->ticket.reason == HD_REASON_MEMBERS;
+	w->rootless += call->ticket.reason == HD_REASON_ROOT;
+	w->others[kind.collective] += applied;
+	if (call->ticket.reason == HD_REASON_MISMATCH && kind.odd == WORKERS_MAX)
+		allreduce_fail(w, "round %u: a mismatch of equal calls", call->round);
+	if (call->ticket.reason == HD_REASON_MEMBERS && kind.exact == 0)
+		allreduce_fail(w, "round %u: it may have any members", call->round);
 	if (call->ticket.reason == HD_REASON_LATE)
 		worker->late_at = now;
 	if (w->quiet)
 		w->longest = hd_ns_max(w->longest, now - hd_ns_max(call->asked, w->quiet_at));
-	for (uint64_t i = 0; i < kind.values; i++)
-		if (call->in[i] != value(w, &kind, worker->rank, call->round, i)) {
-			allreduce_fail(
-				w,
-				"rank %u, round %u: its values were changed",
-				worker->rank,
-				call->round
-			);
-			return;
-		}
-	if (applied && w->plan.ranked) {
-		check_ranked(worker, call);
-		mix(w, call->out, kind.values);
+	if (allreduce_gives(&kind, worker->rank)
+	    && allreduce_changed(w, &kind, worker->rank, call)) {
+		allreduce_fail(
+			w, "rank %u, round %u: its values were changed", worker->rank, call->round
+		);
+		return;
 	}
-	if (applied && !w->plan.ranked)
-		check_sum(worker, call);
+	if (applied)
+		allreduce_check(worker, call);
 }
 
 static void on_ticket(void *owner, const struct hd_ticket *ticket) {
@@ -205,8 +71,10 @@ static void on_ticket(void *owner, const struct hd_ticket *ticket) {
 
 	if (ticket->direction != HD_REDUCE)
 		allreduce_fail(worker->world, "a ticket of direction %u", ticket->direction);
-	else if (call)
+	else if (call) {
 		call->ticket = *ticket;
+		call->members = ticket->members ? *ticket->members : (struct hd_roster){0};
+	}
 	if (call && ticket->state == HD_TICKET_SENDING)
 		call->weak = worker->apart;
 }
@@ -234,19 +102,23 @@ static struct call *free_call(struct allreduce_worker *worker) {
 static void begin_call(struct allreduce_worker *worker, struct call *call) {
 	struct allreduce_world *w = worker->world;
 	uint32_t round = worker->core->reduce_round + 1;
-	struct kind kind = kind_of(w, round);
+	struct kind kind = allreduce_kind(w, round);
 	struct hd_reduce_args args = {
-		.in = call->in,
-		.out = call->out,
+		.collective = kind.collective,
+		.root = kind.root,
+		.in = allreduce_gives(&kind, worker->rank) ? call->in : NULL,
+		.out = allreduce_takes(&kind, worker->rank) ? call->out : NULL,
 		.values = kind.values,
+		.type = kind.type,
 		.dtype = kind.dtype,
+		.op = kind.op,
 		.order = kind.order,
-		.average = kind.average,
+		.exact = kind.exact,
 	};
 
-	for (uint64_t i = 0; i < kind.values; i++)
-		call->in[i] = value(w, &kind, worker->rank, round, i);
-	memset(call->out, 0xff, kind.values * sizeof(float));
+	(void)snprintf(args.tag, sizeof args.tag, "%s", kind.odd == worker->rank ? "odd" : "even");
+	allreduce_fill(w, &kind, worker->rank, round, call->in);
+	memset(call->out, 0xff, VALUES_MAX * sizeof(uint64_t));
 	call->round = round;
 	call->weak = worker->apart;
 	call->ticket = (struct hd_ticket){0};
@@ -263,31 +135,18 @@ static void begin_call(struct allreduce_worker *worker, struct call *call) {
 		call->used = false;
 	else
 		worker->made++;
+	worker->newest = round > worker->newest ? round : worker->newest;
 	if (call->used && round != call->round)
 		allreduce_fail(
 			w, "rank %u: round %u instead of %u", worker->rank, round, call->round
 		);
 	hd_sim_node_poke(w->sim, worker->node);
-	worker->next = hd_sim_now(w->sim) + hd_random_below(&w->random, 100) * HD_MS;
+	worker->next = hd_sim_now(w->sim);
+	if (!w->plan.eager)
+		worker->next += hd_random_below(&w->random, 100) * HD_MS;
 }
 
 /* --- a run ----------------------------------------------------------------------------------- */
-
-void allreduce_draw(uint64_t seed, struct allreduce_plan *plan) {
-	struct hd_random random;
-
-	hd_random_init(&random, seed);
-	*plan = (struct allreduce_plan){.seed = seed, .faults = true};
-	plan->workers = 1 + (uint32_t)hd_random_below(&random, WORKERS_MAX);
-	plan->aggregators = 1 + (uint32_t)hd_random_below(&random, AGGREGATORS_MAX);
-	plan->depth = hd_random_chance(&random, 0.3) ? 2 : 1;
-	plan->world = hd_random_chance(&random, 0.7) ? plan->workers : 0;
-	plan->shared = hd_random_chance(&random, 0.5) && plan->aggregators <= plan->workers;
-	plan->until = (2 + hd_random_below(&random, 3)) * HD_SECOND;
-	plan->way = hd_random_chance(&random, 0.6);
-	if (plan->way && hd_random_chance(&random, 0.7))
-		plan->aggregators = 1; /* which is slower */
-}
 
 static void build(struct allreduce_world *w) {
 	struct hd_sim_node_config node = {0};
@@ -330,12 +189,12 @@ static void build(struct allreduce_world *w) {
 	w->controller_wanted = true;
 	for (uint32_t k = 0; k < w->plan.workers; k++)
 		w->workers[k].wanted = true;
-	if (w->plan.way)
+	if (w->plan.with_switch)
 		allreduce_switch_build(w);
 }
 
-/* Sums of a worker that was cut off: the others may have begun anew without it; all of them when it can not tell
- * a new controller. */
+/* Sums of a worker that was cut off: the others may have started again without it. All of its sums if it cannot tell a
+ * new controller. */
 static void weaken(struct allreduce_worker *worker) {
 	struct allreduce_world *w = worker->world;
 	hd_ns now = hd_sim_now(w->sim);
@@ -351,12 +210,21 @@ static void weaken(struct allreduce_worker *worker) {
 	}
 }
 
+static bool has_done_all(const struct allreduce_worker *worker) {
+	const struct allreduce_plan *plan = &worker->world->plan;
+
+	for (uint32_t k = 0; k < plan->depth; k++)
+		if (worker->calls[k].used)
+			return false;
+	return plan->leaves && worker->made >= plan->calls;
+}
+
 static void act(struct allreduce_world *w, struct allreduce_worker *worker) {
 	hd_ns now = hd_sim_now(w->sim);
 	struct call *call = free_call(worker);
 
 	weaken(worker);
-	if (w->stopping) {
+	if (w->stopping || has_done_all(worker)) {
 		worker->leaving = true;
 		if (hd_worker_leave(
 			    worker->core,
@@ -364,6 +232,7 @@ static void act(struct allreduce_world *w, struct allreduce_worker *worker) {
 			    hd_sim_node_sink(w->sim, worker->node)
 		    )) {
 			worker->wanted = false;
+			worker->left = true;
 			hd_sim_node_stop(w->sim, worker->node);
 			w->asked_again += hd_worker_stats(worker->core)->asked_again;
 			w->in_slots += hd_worker_stats(worker->core)->in_slots;
@@ -390,7 +259,7 @@ static void advance(struct allreduce_world *w, hd_ns until) {
 }
 
 /* Another sum than the others': it has heard so since, unless the controller was another one by then. */
-static void check_told(struct allreduce_world *w, uint32_t round, uint32_t rank) {
+static void check_notified(struct allreduce_world *w, uint32_t round, uint32_t rank) {
 	const struct ending *ending = &w->endings[round][rank];
 
 	if (w->workers[rank].late_at < ending->at && w->begun_at < ending->at)
@@ -418,10 +287,13 @@ static void check_same(struct allreduce_world *w) {
 					ending->members,
 					k
 				);
+			if (first && ending->members == first->members
+			    && ending->bits != first->bits && !ending->weak && !first->weak)
+				allreduce_fail(w, "round %u: rank %u has other bits", r, k);
 			w->torn += first && ending->members != first->members;
 			if (first && ending->members != first->members
 			    && ending->weak != first->weak)
-				check_told(
+				check_notified(
 					w, r, ending->weak ? k : (uint32_t)(first - w->endings[r])
 				);
 			first = !first || first->weak ? ending : first;
@@ -429,7 +301,7 @@ static void check_same(struct allreduce_world *w) {
 	}
 }
 
-/* What the controller waits for. */
+/* Prints the job's state that the controller waits for. */
 static void explain(const struct allreduce_world *w) {
 	const struct ctl_job *job
 		= w->controller && w->controller->job_count > 0 ? w->controller->jobs[0] : NULL;
@@ -471,13 +343,13 @@ static void check_blocked(struct allreduce_world *w, hd_ns since, const char *wh
 		}
 }
 
-/* Faults end; nobody is blocked for longer than HD_DETECTION_US + HD_STALL_US and what a session needs to come
- * about; then everybody goes on, and leaves. */
+/* Faults end. No worker is blocked for longer than HD_DETECTION_US + HD_STALL_US and the time to open a session; then
+ * all workers go on, and leave. */
 static void finish(struct allreduce_world *w) {
 	hd_ns bound = (HD_DETECTION_US + HD_STALL_US) * HD_US + 3 * HD_SECOND;
 	uint64_t before;
 
-	allreduce_mend(w);
+	allreduce_recover(w);
 	w->quiet = true;
 	w->quiet_at = hd_sim_now(w->sim);
 	advance(w, w->quiet_at + bound);
@@ -518,7 +390,7 @@ const char *allreduce_run(struct allreduce_world *w, const struct allreduce_plan
 			allreduce_crash_worker(&w->workers[k]);
 	for (uint32_t k = 0; k < plan->aggregators; k++)
 		hd_aggregator_destroy(w->aggregators[k].core);
-	allreduce_switch_stop(&w->way);
+	allreduce_switch_stop(&w->switch_on_path);
 	if (w->controller)
 		hd_controller_destroy(w->controller);
 	free(w->kept);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All-reduces of whole cores in virtual time: n workers, a controller, aggregators and sometimes a switch on the path,
- * drawn from a seed, with faults. Rank r contributes 1 << r times something small, so that a sum names its members.
+ * drawn from a seed, with faults. The values of the ranks let a result name its members (allreduce_values.c).
  */
 #ifndef ALLREDUCE_WORLD_H
 #define ALLREDUCE_WORLD_H
@@ -10,23 +10,26 @@
 #include "hd_controller.h"
 #include "hd_jobspec.h"
 #include "hd_random.h"
+#include "hd_roster.h"
 #include "hd_sim_switch.h"
 #include "hd_worker.h"
 
 #define WORKERS_MAX 7
-#define AGGREGATORS_MAX 4
+#define AGGREGATORS_MAX WORKERS_MAX
+#define STANDING_MAX 4 /* of these, that are no worker's */
 #define ROUNDS_MAX 4096
 #define VALUES_MAX 12000
-#define DEPTH_MAX 2 /* rounds that a worker has under way */
+#define DEPTH_MAX 2 /* rounds that a worker has in flight */
 
-/* A call that is under way. */
+/* A call in flight. */
 struct call {
 	bool used;
 	bool weak; /* the worker was cut off since it was told where to send */
 	uint32_t round;
 	hd_ns asked;
-	float *in, *out;
+	void *in, *out;
 	struct hd_ticket ticket;
+	struct hd_roster members; /* of the attempt that the ticket is of */
 };
 
 struct allreduce_worker {
@@ -35,12 +38,14 @@ struct allreduce_worker {
 	uint16_t rank;
 	struct hd_worker *core;
 	bool wanted, leaving;
+	bool left; /* it was not killed: its aggregator goes on until all its groups have ended */
 	bool apart; /* cut off */
 	hd_ns late_at; /* it was told that others have another sum */
 	hd_ns next; /* when it calls again */
 	uint32_t made; /* calls */
+	uint32_t newest; /* round that a process of this rank has called */
 	struct call calls[DEPTH_MAX];
-	float memory[2 * DEPTH_MAX][VALUES_MAX];
+	uint64_t memory[2 * DEPTH_MAX][VALUES_MAX]; /* of any type */
 };
 
 struct allreduce_node {
@@ -61,6 +66,7 @@ struct allreduce_switch {
 /* How a round ended for a worker that still lives. */
 struct ending {
 	uint8_t members; /* 0: it has no sum */
+	uint64_t bits; /* of the sum */
 	bool weak; /* the worker was cut off from the controller about then */
 	hd_ns at;
 };
@@ -69,9 +75,18 @@ struct allreduce_plan {
 	uint64_t seed;
 	uint32_t workers, aggregators, depth, world;
 	bool shared; /* aggregators on the workers' hosts */
+	bool hosted; /* one in each worker's process, and no other */
+	bool leaves; /* a worker that has made its calls leaves, whatever the others do */
 	bool faults;
-	bool way; /* there is a switch on the path */
+	bool with_switch; /* there is a switch on the path */
+	bool narrow; /* and it adds fixed point only, whatever the seed says */
 	bool ranked; /* every round, and values whose sum depends on the order of adding */
+	bool fp32; /* every round */
+	bool eager; /* the next call as soon as one has ended */
+	bool strange; /* some rounds have NaN, Inf and values whose sum overflows */
+	bool types; /* rounds of all types and operations */
+	bool mixed; /* other collectives, too */
+	bool strict; /* some must have all workers; in some one worker calls something else */
 	hd_ns until; /* faults and calls until then */
 	uint64_t delays; /* another network for the same rounds */
 	uint32_t calls; /* of each worker; 0: until the end */
@@ -89,25 +104,79 @@ struct allreduce_world {
 	hd_ns begun_at; /* of the controller's life */
 	struct allreduce_node aggregators[AGGREGATORS_MAX];
 	struct allreduce_worker workers[WORKERS_MAX];
-	struct allreduce_switch way;
+	struct allreduce_switch switch_on_path;
 	struct ending endings[ROUNDS_MAX][WORKERS_MAX];
 	struct hd_jobspec spec;
 	bool quiet, stopping;
 	hd_ns quiet_at, longest; /* longest: a call since then */
 	uint64_t applied, failed, torn, crashes, asked_again, late, in_slots;
+	uint64_t not_finite; /* sums with a NaN or an Inf */
+	uint8_t kinds[HD_DTYPE_COUNT]; /* operations of each type that were checked, a bit each */
+	uint64_t others[HD_COLLECTIVE_COUNT]; /* results of other collectives, */
+	uint64_t rootless; /* and calls whose root was lost */
+	uint64_t mismatches,
+		short_of; /* calls that failed as others had another tag, or too few came */
 	uint64_t bits; /* a sum over every result, for comparing runs */
 	char failure[256];
 };
 
+/* The aggregators are those of the workers. */
+void allreduce_host(struct allreduce_plan *plan);
+/* The same, in some of the drawn worlds. */
+void allreduce_draw_hosts(struct allreduce_plan *plan);
+/* Other collectives besides all-reduces, in some of them. */
+void allreduce_draw_mixed(struct allreduce_plan *plan);
 /* Draws a plan; runs it. NULL, or what is wrong. The world is zeroed by run and can be looked at. */
 void allreduce_draw(uint64_t seed, struct allreduce_plan *plan);
 const char *allreduce_run(struct allreduce_world *w, const struct allreduce_plan *plan);
 
 extern const struct hd_worker_ops allreduce_worker_ops;
 
+/* allreduce_values.c */
+/* A round is the same for every worker, a function of seed and round. */
+struct kind {
+	uint8_t collective;
+	uint16_t root;
+	uint64_t values;
+	uint8_t type, dtype, op, order;
+	bool bits; /* values are any bits: they are only copied */
+	uint32_t period; /* of the values: what the members' sum still is exact with */
+	bool strange;
+	bool big; /* also with values of which a sum overflows */
+	uint32_t rarity; /* one place in this number is strange */
+	uint16_t exact; /* members that it must have; 0: any */
+	unsigned odd; /* this rank has another tag; WORKERS_MAX: none has */
+};
+struct kind allreduce_kind(const struct allreduce_world *w, uint32_t round);
+void allreduce_fill(
+	const struct allreduce_world *w,
+	const struct kind *kind,
+	unsigned rank,
+	uint32_t round,
+	void *in
+);
+/* The values that the worker gave are changed. */
+bool allreduce_changed(
+	const struct allreduce_world *w,
+	const struct kind *kind,
+	unsigned rank,
+	const struct call *call
+);
+/* allreduce_result.c */
+/* The result is that of some members, itself among them, and exactly that. */
+void allreduce_check(struct allreduce_worker *worker, const struct call *call);
+/* allreduce_others.c: the same for other collectives */
+/* Whether the worker gives values, and whether it receives some. */
+bool allreduce_gives(const struct kind *kind, unsigned rank);
+bool allreduce_takes(const struct kind *kind, unsigned rank);
+void allreduce_check_other(
+	struct allreduce_worker *worker,
+	const struct kind *kind,
+	const struct call *call
+);
 /* allreduce_faults.c */
 void allreduce_plan_faults(struct allreduce_world *w);
-void allreduce_mend(struct allreduce_world *w);
+void allreduce_recover(struct allreduce_world *w);
 /* allreduce_switch.c */
 void allreduce_switch_build(struct allreduce_world *w);
 void allreduce_switch_start(struct allreduce_switch *s);

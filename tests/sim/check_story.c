@@ -70,7 +70,7 @@ commit_event(struct story *story, uint32_t worker, uint32_t round, hd_version ba
 	};
 }
 
-void say(struct story *story, struct hd_event event) {
+void feed(struct story *story, struct hd_event event) {
 	hd_check_event(story->check, &event);
 }
 
@@ -79,23 +79,23 @@ void look(struct story *story) {
 }
 
 void commit(struct story *story, uint32_t worker, uint64_t salt, hd_version base) {
-	say(story, commit_event(story, worker, story->round[worker], base));
+	feed(story, commit_event(story, worker, story->round[worker], base));
 	apply(story, salt);
 	assert_true(hd_check_failure(story->check) || hd_check_dirty(story->check));
 	look(story);
 }
 
 void outcome(struct story *story, uint32_t worker, enum hd_outcome what, hd_version version) {
-	say(story,
-	    (struct hd_event){
-		    .kind = HD_EVENT_OUTCOME,
-		    .worker = (uint16_t)worker,
-		    .direction = HD_PUSH,
-		    .round = story->round[worker],
-		    .version = version,
-		    .aux = what,
-		    .reason = what == HD_OUTCOME_DROPPED ? HD_REASON_LATE : HD_REASON_NONE,
-	    });
+	feed(story,
+	     (struct hd_event){
+		     .kind = HD_EVENT_OUTCOME,
+		     .worker = (uint16_t)worker,
+		     .direction = HD_PUSH,
+		     .round = story->round[worker],
+		     .version = version,
+		     .aux = what,
+		     .reason = what == HD_OUTCOME_DROPPED ? HD_REASON_LATE : HD_REASON_NONE,
+	     });
 }
 
 void whole(struct story *story, uint32_t worker) {

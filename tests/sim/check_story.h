@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a server and its workers tell a checker, told by hand: a story, in which tests lie. */
+/* Builds by hand, for tests, a sequence of events that a server and its workers report to a checker. Tests plant wrong
+ * events in it. */
 #ifndef CHECK_STORY_H
 #define CHECK_STORY_H
 
@@ -27,7 +28,7 @@ uint64_t push(struct story *story, uint32_t worker);
 /* The server's model, as it should be. */
 void apply(struct story *story, uint64_t salt);
 struct hd_event commit_event(struct story *story, uint32_t worker, uint32_t round, hd_version base);
-void say(struct story *story, struct hd_event event);
+void feed(struct story *story, struct hd_event event);
 /* The checker looks at the model. */
 void look(struct story *story);
 void commit(struct story *story, uint32_t worker, uint64_t salt, hd_version base);

@@ -63,7 +63,7 @@ def check_same(some, others):
 
 
 def check_sums(folder):
-    """What goes over an aggregator is drawn on the links that carry it, and on no others."""
+    """Transfers through an aggregator are drawn on the links that carry them, and on no others."""
     events, text, _ = play(folder, SUMS, "aggregated")
     by_phase = trace_format.check(json.loads(text))
     tracks = {e["tid"]: e["args"]["name"] for e in by_phase["M"] if e["name"] == "thread_name"}
@@ -129,7 +129,7 @@ def check_links(by_phase, events):
 
 
 def asked(events):
-    """Pushes, and those that are asked for anew because a restart of the server lost what they had ended with."""
+    """Pushes, and those that are requested again because a restart of the server lost their outcome."""
     ended, count = set(), 0
     for event in events:
         if event.get("direction", "push") != "push":

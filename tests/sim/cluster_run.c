@@ -13,7 +13,7 @@
 /* Under a sanitizer seeds take five times as long, and it looks at what the code does, not at where worlds end. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
-#define SLOWER 3
+#define SLOWER 5
 #endif
 #endif
 #ifndef SLOWER
@@ -78,16 +78,16 @@ void prepare_drawn(struct run *run, uint64_t i) {
 	hd_cluster_draw(run->config.seed, &run->scenario, &run->config.mode);
 }
 
-void choose_way(struct run *run, enum run_way way) {
-	static const enum hd_cluster_mode modes[RUN_WAYS] = {
+void choose_mode(struct run *run, enum run_mode mode) {
+	static const enum hd_cluster_mode modes[RUN_MODES] = {
 		[RUN_DIRECT] = HD_CLUSTER_DIRECT,
 		[RUN_UNSCHEDULED] = HD_CLUSTER_UNSCHEDULED,
 		[RUN_SCHEDULED] = HD_CLUSTER_SCHEDULED,
 		[RUN_AGGREGATED] = HD_CLUSTER_SCHEDULED,
 	};
 
-	run->config.mode = modes[way];
-	if (way == RUN_AGGREGATED) {
+	run->config.mode = modes[mode];
+	if (mode == RUN_AGGREGATED) {
 		run->scenario.aggregators = 1;
 		run->scenario.aggregator_link_mbps = 1000;
 		run->scenario.job.update_bytes = 400000;

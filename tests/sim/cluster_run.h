@@ -25,22 +25,22 @@ void prepare(struct run *run);
 /* World i of the fault matrix: easy, hard and with groups in turns. config.seed says what it was drawn from. */
 void prepare_drawn(struct run *run, uint64_t i);
 /* How updates travel: directly, unplanned, planned, or over an aggregator, when they are large enough to be summed. */
-enum run_way {
+enum run_mode {
 	RUN_DIRECT,
 	RUN_UNSCHEDULED,
 	RUN_SCHEDULED,
 	RUN_AGGREGATED,
-	RUN_WAYS
+	RUN_MODES
 };
-void choose_way(struct run *run, enum run_way way);
+void choose_mode(struct run *run, enum run_mode mode);
 void go(struct run *run);
-/* Runs and expects no violation and at least so many applied updates. */
+/* Runs; expects no violation and at least `applied` applied updates. */
 void expect(struct run *run, uint64_t applied);
 /* Runs it twice: all that happens is the same, at the same moment. */
 void expect_same(struct run *run);
 
-/* Seeds to run: HEDDLE_SIM_SEEDS of them, or `otherwise` (a third of it under ASan), from HEDDLE_SIM_FIRST on, or 1.
- * Who says how many wants nothing but those. */
+/* Seeds to run: HEDDLE_SIM_SEEDS of them, or `otherwise` (a fifth of it under ASan), from HEDDLE_SIM_FIRST on, or 1.
+ * run_only_seeds(): HEDDLE_SIM_SEEDS is set, so nothing but these seeds is to run. */
 uint64_t run_seeds(uint64_t otherwise);
 uint64_t run_first_seed(void);
 bool run_only_seeds(void);

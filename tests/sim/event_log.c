@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the nodes of a simulation did, so that two builds can be compared (tests/same_events.py). Linked into the
- * worlds in front of the simulator (ld --wrap); without HEDDLE_EVENT_LOG it does nothing.
+ * A log of the events of a simulation's nodes, to compare two builds (tests/same_events.py). Linked into the worlds in
+ * front of the simulator (ld --wrap); without HEDDLE_EVENT_LOG it does nothing.
  *
  *   HEDDLE_EVENT_LOG=FILE    a line for each simulation when it ends: "sim I events N digest D"
  *   HEDDLE_EVENT_LINES=I     and of the I-th (from 0) each event, as it comes
  *
- * An event is its node, kind, transfer, version and virtual time, and what else it tells, but not its token, which is
- * drawn. The digest does not depend on the order of a node's events at one instant: their hashes are added.
+ * An event is its node, kind, transfer, version and virtual time, and its other fields except the token, which is
+ * random. The digest does not depend on the order of a node's events at one instant: their hashes are added.
  */
 #include "hd_sim.h"
 

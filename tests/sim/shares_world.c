@@ -63,11 +63,11 @@ void shares_open(struct shares_world *w, const struct shares_config *config) {
 		w->hosts[i] = hd_sim_host(base->sim, &link);
 	allreduce_switch_build(base);
 	if (config->heard)
-		base->way.path.unheard = 0;
-	base->way.narrow = false;
-	base->way.slots = HD_SWITCH_SLOTS;
+		base->switch_on_path.path.unheard = 0;
+	base->switch_on_path.narrow = false;
+	base->switch_on_path.slots = HD_SWITCH_SLOTS;
 	start_controller(w);
-	allreduce_switch_start(&base->way);
+	allreduce_switch_start(&base->switch_on_path);
 	for (uint32_t job = 0; job < SHARES_JOBS; job++) {
 		struct hd_jobspec *spec = &w->specs[job];
 
@@ -86,7 +86,7 @@ void shares_close(struct shares_world *w) {
 			hd_sim_node_stop(w->base.sim, w->members[job][host].node);
 			hd_worker_destroy(w->members[job][host].core);
 		}
-	allreduce_switch_stop(&w->base.way);
+	allreduce_switch_stop(&w->base.switch_on_path);
 	hd_sim_node_stop(w->base.sim, w->base.controller_node);
 	hd_controller_destroy(w->base.controller);
 	hd_sim_destroy(w->base.sim);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs on the same hosts, around one switch, on links that carry what the controller need not know and nobody
- * measures: what each gets of them, beside what its weight says.
+ * Two jobs on the same hosts, around one switch. The controller does not know the capacity of the links and no
+ * telemetry measures them. Compares each job's share of them with its weight.
  */
 #ifndef SHARES_WORLD_H
 #define SHARES_WORLD_H
@@ -17,8 +17,8 @@
 struct shares_config {
 	uint32_t hosts; /* h1 .. of workers */
 	uint64_t rate_bps; /* of what they share: the server's link, or without a server all */
-	uint32_t wide; /* workers' links are so many times as wide; 0: 1 */
-	double believed; /* the controller takes all links to carry so many times that */
+	uint32_t wide; /* workers' links are this many times as wide; 0: 1 */
+	double believed; /* factor by which the controller overestimates all links */
 	float weights[SHARES_JOBS];
 	bool heard; /* the switch knows its neighbours; else it has to ask for some, for each lease */
 	void (*event)(void *owner, int node, const struct hd_event *event); /* of all nodes */
@@ -40,7 +40,7 @@ struct shares_world {
 };
 
 void shares_open(struct shares_world *w, const struct shares_config *config);
-/* Whoever came beside controller, switch and workers has been stopped. */
+/* Stops all nodes that joined besides controller, switch and workers. */
 void shares_close(struct shares_world *w);
 /* All links carry so much from now on. */
 void shares_set_rate(struct shares_world *w, uint64_t rate_bps);
@@ -54,8 +54,8 @@ const struct shares_member *shares_worker(
 );
 /* Bytes of values that a link carries in a time. */
 double shares_line(const struct shares_world *w, hd_ns span);
-/* Prints what the jobs had in a time, of so many bytes in all, and expects shares that are off from the weights' by so
- * much at most, and so much of what the links carry at least. */
+/* Prints the bytes that each job got within `span`. Expects shares that differ from the weights' by `most_off` at most,
+ * and that the jobs use at least the part `least` of the links' capacity. */
 void shares_expect(
 	const struct shares_world *w,
 	const double bytes[SHARES_JOBS],

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduces under faults, a world from each seed: test_allreduce [--seeds N] [--first N]. Workers that have a
- * sum have the same one, it is exactly that of the members it names, nobody is blocked once faults have ended,
- * and nothing is left when all have left. In ranked order two runs with different delays give the same bits.
+ * All-reduces under faults, a world from each seed: test_allreduce [--seeds N] [--first N] [--plain]. Workers that have
+ * a sum have the same one, it is exactly that of the members it names, NaN and Inf where they belong, no worker is
+ * blocked once faults have ended, and nothing is left when all have left. In ranked order two runs with different
+ * delays give the same bits. Plain: rounds are sums and averages of fp32 only.
  */
 #include "allreduce_world.h"
 
@@ -13,6 +14,7 @@
 
 #define SEEDS_DEFAULT 150
 #define SECONDS_DEFAULT 8
+#define LEAVING_SEEDS 24
 #define ENOUGH 30 /* seeds among which there is something of everything */
 
 static double seconds(void) {
@@ -23,18 +25,26 @@ static double seconds(void) {
 }
 
 struct totals {
-	uint64_t seeds, bad, applied, failed, late, torn, crashes, again, in_slots;
+	uint64_t seeds, bad, applied, failed, late, torn, crashes, again, in_slots, hosted,
+		not_finite, mismatches, short_of, rootless;
+	uint64_t others[HD_COLLECTIVE_COUNT];
+	uint8_t kinds[HD_DTYPE_COUNT];
 	uint64_t leases, waits, counters[HD_SWITCH_COUNTER_COUNT];
 	hd_ns longest;
 };
 
-static void run(struct allreduce_world *w, uint64_t seed, struct totals *t) {
+static void run(struct allreduce_world *w, uint64_t seed, bool plain, struct totals *t) {
 	struct allreduce_plan plan;
 	const char *wrong;
 
 	allreduce_draw(seed, &plan);
+	allreduce_draw_hosts(&plan);
+	plan.types = plan.strict = !plain;
+	if (!plain)
+		allreduce_draw_mixed(&plan);
 	wrong = allreduce_run(w, &plan);
 	t->seeds++;
+	t->hosted += plan.hosted ? w->applied - w->in_slots : 0;
 	t->applied += w->applied;
 	t->failed += w->failed;
 	t->late += w->late;
@@ -42,10 +52,18 @@ static void run(struct allreduce_world *w, uint64_t seed, struct totals *t) {
 	t->crashes += w->crashes;
 	t->again += w->asked_again;
 	t->in_slots += w->in_slots;
-	t->leases += w->way.path.leases;
-	t->waits += w->way.path.waits;
+	t->not_finite += w->not_finite;
+	for (int i = 0; i < HD_DTYPE_COUNT; i++)
+		t->kinds[i] |= w->kinds[i];
+	t->mismatches += w->mismatches;
+	t->short_of += w->short_of;
+	t->rootless += w->rootless;
+	for (int i = 0; i < HD_COLLECTIVE_COUNT; i++)
+		t->others[i] += w->others[i];
+	t->leases += w->switch_on_path.path.leases;
+	t->waits += w->switch_on_path.path.waits;
 	for (int i = 0; i < HD_SWITCH_COUNTER_COUNT; i++)
-		t->counters[i] += w->way.path.counters[i];
+		t->counters[i] += w->switch_on_path.path.counters[i];
 	t->longest = hd_ns_max(t->longest, w->longest);
 	if (!wrong)
 		return;
@@ -53,7 +71,34 @@ static void run(struct allreduce_world *w, uint64_t seed, struct totals *t) {
 	(void)printf("seed %llu: %s\n", (unsigned long long)seed, wrong);
 }
 
-/* Of the switch: what it did, and what nobody here may have sent. */
+/* Each collective, and the loss of a root. */
+static uint64_t check_others(const struct totals *t) {
+	static const char *const names[HD_COLLECTIVE_COUNT]
+		= {"all-reduces",
+		   "barriers",
+		   "broadcasts",
+		   "reduces",
+		   "all-gathers",
+		   "reduce-scatters",
+		   "gathers",
+		   "scatters",
+		   "all-to-alls"};
+	uint64_t bad = 0;
+
+	(void)printf("results");
+	for (int i = 0; i < HD_COLLECTIVE_COUNT; i++) {
+		(void
+		)printf("%s %llu %s", i ? "," : ":", (unsigned long long)t->others[i], names[i]);
+		bad += t->others[i] == 0;
+	}
+	(void)printf("; %llu without their root\n", (unsigned long long)t->rootless);
+	if (t->seeds < ENOUGH || (bad == 0 && t->rootless > 0))
+		return 0;
+	(void)printf("nothing is known of some collectives\n");
+	return 1;
+}
+
+/* The switch's counters: its work, and packets that no node here may have sent. */
 static uint64_t check_switch(const struct totals *t) {
 	static const enum hd_switch_counter strange[] = {
 		HD_SWITCH_COUNTER_drop_malformed,
@@ -81,10 +126,25 @@ static uint64_t check_switch(const struct totals *t) {
 		(void)printf("the switch dropped what no worker should have sent\n");
 	if (t->seeds >= ENOUGH
 	    && (t->in_slots == 0 || counters[HD_SWITCH_COUNTER_repeated] == 0
-		|| counters[HD_SWITCH_COUNTER_drop_duplicate] == 0)) {
-		(void)printf("no sum of a switch was lost: nothing is known of them\n");
+		|| counters[HD_SWITCH_COUNTER_drop_duplicate] == 0
+		|| counters[HD_SWITCH_COUNTER_not_finite] == 0)) {
+		(void)printf("no sum of a switch was lost or not finite: nothing is known of them\n"
+		);
 		bad++;
 	}
+	return bad;
+}
+
+/* Every type with every operation. */
+static uint64_t check_kinds(const struct totals *t) {
+	uint64_t bad = 0;
+
+	for (int type = 0; type < HD_DTYPE_COUNT; type++)
+		if (t->seeds >= ENOUGH && hd_dtype_is_element((uint8_t)type)
+		    && t->kinds[type] != (1U << HD_REDUCE_OP_COUNT) - 1) {
+			(void)printf("type %d: only operations %x\n", type, t->kinds[type]);
+			bad++;
+		}
 	return bad;
 }
 
@@ -113,7 +173,8 @@ static uint64_t check_known(struct allreduce_world *w) {
 		const char *wrong;
 
 		allreduce_draw(known[i].seed, &plan);
-		plan.way = plan.way && !known[i].no_switch;
+		plan.with_switch = plan.with_switch && !known[i].no_switch;
+		plan.strange = plan.types = plan.strict = false; /* as it was found */
 		wrong = allreduce_run(w, &plan);
 		if (wrong)
 			(void)printf("known world: %s\n", wrong);
@@ -131,6 +192,7 @@ static uint64_t check_ranked(struct allreduce_world *w) {
 		.depth = 2,
 		.world = 5,
 		.ranked = true,
+		.strange = true,
 		.calls = 12,
 		.until = 2 * HD_SECOND,
 	};
@@ -153,14 +215,76 @@ static uint64_t check_ranked(struct allreduce_world *w) {
 	return bad + (bits[0] != bits[1]);
 }
 
+/* NaN and Inf need no aggregator: a switch that adds nothing but fixed point is enough. No worker asks again, though
+ * packets are lost and the next round follows at once: it leaves alone what another worker may still miss. */
+static uint64_t check_alone(struct allreduce_world *w) {
+	struct allreduce_plan plan = {
+		.workers = 4,
+		.depth = 2,
+		.world = 4,
+		.with_switch = true,
+		.narrow = true,
+		.fp32 = true,
+		.eager = true,
+		.strange = true,
+		.calls = 100,
+		.until = 4 * HD_SECOND,
+	};
+	uint64_t bad = 0;
+
+	for (plan.seed = 1; plan.seed <= 5; plan.seed++) {
+		const char *wrong = allreduce_run(w, &plan);
+
+		if (!wrong && w->applied != (uint64_t)plan.workers * plan.calls)
+			wrong = "not every call had its sum";
+		if (!wrong && (w->asked_again > 0 || w->in_slots != w->applied))
+			wrong = "not every sum is the switch's";
+		if (!wrong && w->not_finite == 0)
+			wrong = "all is finite: nothing is known of what is not";
+		if (wrong)
+			(void)printf("without an aggregator: %s\n", wrong);
+		bad += wrong != NULL;
+	}
+	return bad;
+}
+
+/* Workers that add leave as soon as they have their last sum: the others still get theirs. */
+static uint64_t check_leaving(struct allreduce_world *w) {
+	uint64_t bad = 0;
+
+	for (uint64_t seed = 1; seed <= LEAVING_SEEDS; seed++) {
+		struct allreduce_plan plan = {
+			.seed = seed,
+			.workers = 5,
+			.depth = 1,
+			.world = 5,
+			.calls = 6,
+			.leaves = true,
+			.mixed = seed > LEAVING_SEEDS / 2,
+			.until = 2 * HD_SECOND,
+		};
+		const char *wrong;
+
+		allreduce_host(&plan);
+		wrong = allreduce_run(w, &plan);
+		if (!wrong && w->applied != (uint64_t)plan.workers * plan.calls)
+			wrong = "not every call had its sum";
+		if (wrong)
+			(void)printf("leaving, seed %llu: %s\n", (unsigned long long)seed, wrong);
+		bad += wrong != NULL;
+	}
+	return bad;
+}
+
 int main(int argc, char **argv) {
 	static const struct option options[]
 		= {{"seeds", required_argument, NULL, 's'},
 		   {"first", required_argument, NULL, 'f'},
+		   {"plain", no_argument, NULL, 'p'},
 		   {0}};
 	static struct allreduce_world world;
 	uint64_t count = SEEDS_DEFAULT, first = 1;
-	bool limited = true;
+	bool limited = true, plain = false;
 	struct totals t = {0};
 	double start = seconds();
 	int option;
@@ -170,30 +294,42 @@ int main(int argc, char **argv) {
 		if (option == '?')
 			return 64;
 		limited = limited && option != 's';
-		*(option == 's' ? &count : &first) = strtoull(optarg, NULL, 10);
+		plain = plain || option == 'p';
+		if (option != 'p')
+			*(option == 's' ? &count : &first) = strtoull(optarg, NULL, 10);
 	}
 	while (t.seeds < count && !(limited && seconds() - start > SECONDS_DEFAULT))
-		run(&world, first + t.seeds, &t);
+		run(&world, first + t.seeds, plain, &t);
 	(void
-	)printf("%llu seeds from %llu, %llu bad: %llu sums (%llu in slots), %llu failed (%llu late), "
-		"%llu asked again, %llu torn, %llu crashes, longest after faults %.2f s; %.1f s\n",
+	)printf("%llu seeds from %llu, %llu bad: %llu sums (%llu in slots, %llu by workers), %llu failed (%llu late), "
+		"%llu not finite, %llu mismatches, %llu without all members, %llu asked again, "
+		"%llu torn, %llu crashes, longest after faults %.2f s; "
+		"%.1f s\n",
 		(unsigned long long)t.seeds,
 		(unsigned long long)first,
 		(unsigned long long)t.bad,
 		(unsigned long long)t.applied,
 		(unsigned long long)t.in_slots,
+		(unsigned long long)t.hosted,
 		(unsigned long long)t.failed,
 		(unsigned long long)t.late,
+		(unsigned long long)t.not_finite,
+		(unsigned long long)t.mismatches,
+		(unsigned long long)t.short_of,
 		(unsigned long long)t.again,
 		(unsigned long long)t.torn,
 		(unsigned long long)t.crashes,
 		1e-9 * (double)t.longest,
 		seconds() - start);
-	if (t.seeds >= ENOUGH && (!t.failed || !t.again)) {
-		(void)printf("no round failed or was asked for again: nothing is known of them\n");
+	if (t.seeds >= ENOUGH
+	    && (!t.failed || !t.again || !t.hosted || !t.mismatches || !t.short_of)) {
+		(void
+		)printf("no round failed, was asked for again, was added by workers, or could not be: nothing is known of them\n"
+		);
 		t.bad++;
 	}
-	t.bad += check_switch(&t);
-	t.bad += check_known(&world) + check_ranked(&world);
+	t.bad += (plain ? 0 : check_kinds(&t) + check_others(&t)) + check_switch(&t);
+	t.bad += check_known(&world) + check_ranked(&world) + check_alone(&world)
+		+ check_leaving(&world);
 	return t.bad ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -76,7 +76,7 @@ static void test_truth_passes(void **state) {
 	expect(&story, NULL);
 }
 
-/* A server that began anew gives its replica the first version before anybody else has seen one. */
+/* A server that started again gives its replica the first version before any other node has seen one. */
 static void test_first_seen_by_the_replica(void **state) {
 	struct story story;
 
@@ -111,7 +111,7 @@ static void test_applied_twice(void **state) {
 
 	begin(&story);
 	whole(&story, 0);
-	say(&story, commit_event(&story, 0, 1, hd_version_make(1, 0)));
+	feed(&story, commit_event(&story, 0, 1, hd_version_make(1, 0)));
 	expect(&story, "applied twice");
 }
 
@@ -120,7 +120,7 @@ static void test_never_pushed(void **state) {
 
 	begin(&story);
 	whole(&story, 0);
-	say(&story, commit_event(&story, 0, 2, version_of(&story)));
+	feed(&story, commit_event(&story, 0, 2, version_of(&story)));
 	expect(&story, "never pushed");
 }
 
@@ -130,7 +130,7 @@ static void test_applied_in_part(void **state) {
 	begin(&story);
 	whole(&story, 0);
 	push(&story, 1);
-	say(&story, commit_event(&story, 1, 1, hd_version_make(1, 1)));
+	feed(&story, commit_event(&story, 1, 1, hd_version_make(1, 1)));
 	apply(&story, story.salt);
 	story.model[VALUES - 1] += story.update[VALUES - 1]; /* the last value stayed out */
 	look(&story);
@@ -163,7 +163,7 @@ static void test_gap_in_versions(void **state) {
 	begin(&story);
 	push(&story, 0);
 	story.counter++;
-	say(&story, commit_event(&story, 0, 1, hd_version_make(1, 0)));
+	feed(&story, commit_event(&story, 0, 1, hd_version_make(1, 0)));
 	expect(&story, "was next");
 }
 
@@ -174,7 +174,7 @@ static void test_delay_beyond_bound(void **state) {
 	push(&story, 7); /* base 0 */
 	for (uint32_t i = 0; i < TAU - 1; i++)
 		whole(&story, 0);
-	say(&story, commit_event(&story, 7, 1, hd_version_make(1, 0)));
+	feed(&story, commit_event(&story, 7, 1, hd_version_make(1, 0)));
 	assert_null(hd_check_failure(story.check)); /* exactly the bound */
 	hd_check_destroy(story.check);
 
@@ -182,7 +182,7 @@ static void test_delay_beyond_bound(void **state) {
 	push(&story, 7);
 	for (uint32_t i = 0; i < TAU; i++)
 		whole(&story, 0);
-	say(&story, commit_event(&story, 7, 1, hd_version_make(1, 0)));
+	feed(&story, commit_event(&story, 7, 1, hd_version_make(1, 0)));
 	expect(&story, "with bound 4");
 }
 
@@ -195,7 +195,7 @@ static void test_delay_misreported(void **state) {
 	push(&story, 1);
 	event = commit_event(&story, 1, 1, hd_version_make(1, 1));
 	event.aux = 2;
-	say(&story, event);
+	feed(&story, event);
 	expect(&story, "said 2");
 }
 
@@ -205,7 +205,7 @@ static void test_base_exchanged(void **state) {
 	begin(&story);
 	push(&story, 1);
 	whole(&story, 0);
-	say(&story, commit_event(&story, 1, 1, hd_version_make(1, 1)));
+	feed(&story, commit_event(&story, 1, 1, hd_version_make(1, 1)));
 	expect(&story, "at the push");
 }
 
@@ -217,7 +217,7 @@ static void test_size_wrong(void **state) {
 	push(&story, 1);
 	event = commit_event(&story, 1, 1, hd_version_make(1, 0));
 	event.bytes -= 4;
-	say(&story, event);
+	feed(&story, event);
 	expect(&story, "bytes committed");
 }
 
@@ -256,7 +256,7 @@ static void test_applied_after_dropped(void **state) {
 	begin(&story);
 	push(&story, 0);
 	outcome(&story, 0, HD_OUTCOME_DROPPED, 0);
-	say(&story, commit_event(&story, 0, 1, hd_version_make(1, 0)));
+	feed(&story, commit_event(&story, 0, 1, hd_version_make(1, 0)));
 	expect(&story, "after its outcome dropped");
 }
 
@@ -337,11 +337,11 @@ static void test_another_weight(void **state) {
 	(void)push(&story, 0);
 	event = commit_event(&story, 0, story.round[0], base);
 	event.value = 0.5;
-	say(&story, event);
+	feed(&story, event);
 	expect(&story, "applied with weight 0.5, pushed with 1");
 }
 
-/* Who takes part: the same change to whoever hears of it, and forward only. */
+/* Changes of membership: all nodes receive the same change, and versions only grow. */
 static void test_changes_of_members(void **state) {
 	static const struct {
 		uint64_t first, second, count;
@@ -388,20 +388,20 @@ static void tell_step(struct story *story, const struct scaling *how) {
 
 	for (uint32_t w = 0; w < 3; w++)
 		salt[w] = push(story, w);
-	say(story,
-	    (struct hd_event){
-		    .kind = HD_EVENT_STEPPED,
-		    .version = base + 3,
-		    .aux = 3,
-		    .position = how->change,
-		    .value = how->said,
-	    });
+	feed(story,
+	     (struct hd_event){
+		     .kind = HD_EVENT_STEPPED,
+		     .version = base + 3,
+		     .aux = 3,
+		     .position = how->change,
+		     .value = how->said,
+	     });
 	for (uint32_t w = 0; w < 3; w++) {
 		struct hd_event event = commit_event(story, w, story->round[w], base);
 
 		event.aux = 0;
 		event.more = (uint16_t)(2 - w);
-		say(story, event);
+		feed(story, event);
 		hd_check_fill(salt[w], story->update, VALUES);
 		for (int i = 0; i < VALUES; i++)
 			sum[i] += story->update[i] * (w == 2 ? how->theirs : 1);
@@ -427,7 +427,7 @@ static void test_scales_of_a_step(void **state) {
 		 1.5F,
 		 8,
 		 1.5,
-		 NULL}, /* nobody says one: the job's, of three where the rate is for two */
+		 NULL}, /* no scale is reported: the job's, three updates at a rate for two */
 		{1.5F, 1.5F, 8, 1.5, "is not the sum of its updates"},
 		{1, 1, 8, 1, "which is not that of change 8"},
 	};
@@ -455,7 +455,7 @@ static void test_scales_of_a_step(void **state) {
 	}
 }
 
-/* Nobody goes back to a change that is over. */
+/* No node goes back to an earlier change. */
 static void test_scales_in_order(void **state) {
 	struct hd_check_listener one = {.name = "w1"};
 	struct hd_event event = {.kind = HD_EVENT_ROSTER, .version = 5, .aux = 3, .value = 1};

@@ -33,7 +33,7 @@ static void test_restart(void **state) {
 	push_at(&story, 3, 1, hd_version_make(1, 2));
 	commit(&story, 3, story.salt, hd_version_make(1, 2));
 	outcome(&story, 3, HD_OUTCOME_APPLIED, version_of(&story));
-	say(&story, commit_event(&story, 2, 1, hd_version_make(1, 2)));
+	feed(&story, commit_event(&story, 2, 1, hd_version_make(1, 2)));
 	apply(&story, 3);
 	look(&story);
 	hd_check_settled(story.check);
@@ -56,7 +56,7 @@ static void test_lost_history_is_back(void **state) {
 	story.incarnation = 3;
 	story.counter = 3;
 	whole(&story, 0);
-	say(&story, commit_event(&story, 2, 1, hd_version_make(1, 2)));
+	feed(&story, commit_event(&story, 2, 1, hd_version_make(1, 2)));
 	expect(&story, "applied twice: as 3 and 5");
 }
 
@@ -66,7 +66,7 @@ static void test_lost_base(void **state) {
 
 	restart(&story, checkpoint);
 	push_at(&story, 3, 1, hd_version_make(1, 3));
-	say(&story, commit_event(&story, 3, 1, hd_version_make(1, 3)));
+	feed(&story, commit_event(&story, 3, 1, hd_version_make(1, 3)));
 	expect(&story, "lost history");
 }
 
@@ -75,7 +75,7 @@ static void test_applied_again_after_restart(void **state) {
 	float checkpoint[VALUES];
 
 	restart(&story, checkpoint);
-	say(&story, commit_event(&story, 1, 1, hd_version_make(1, 1)));
+	feed(&story, commit_event(&story, 1, 1, hd_version_make(1, 1)));
 	expect(&story, "applied twice");
 }
 
@@ -86,7 +86,7 @@ static void test_same_incarnation(void **state) {
 	restart(&story, checkpoint);
 	story.incarnation = 1;
 	push_at(&story, 3, 1, hd_version_make(1, 2));
-	say(&story, commit_event(&story, 3, 1, hd_version_make(1, 2)));
+	feed(&story, commit_event(&story, 3, 1, hd_version_make(1, 2)));
 	expect(&story, "incarnation 1 again");
 }
 
@@ -147,11 +147,11 @@ static void test_comes_back_with_a_lost_history(void **state) {
 	commit(&story, 4, story.salt, hd_version_make(1, 3));
 	outcome(&story, 4, HD_OUTCOME_APPLIED, version_of(&story));
 	push_at(&story, 5, 1, hd_version_make(5, 3));
-	say(&story, commit_event(&story, 5, 1, hd_version_make(5, 3)));
+	feed(&story, commit_event(&story, 5, 1, hd_version_make(5, 3)));
 	expect(&story, "lost history");
 }
 
-/* What it holds then is what it showed before, and nothing that it never made. */
+/* A server that comes back holds what it showed before, and nothing that it never made. */
 static void test_wrong_lost_history(void **state) {
 	struct story story;
 	float model[VALUES];
@@ -186,7 +186,7 @@ static void test_begins_apart(void **state) {
 	assert_true(hd_check_committed(story.check, 3, 1) == hd_version_make(2, 3));
 	story.incarnation = 5;
 	push_at(&story, 4, 1, hd_version_make(2, 3));
-	say(&story, commit_event(&story, 4, 1, hd_version_make(2, 3)));
+	feed(&story, commit_event(&story, 4, 1, hd_version_make(2, 3)));
 	expect(&story, "incarnation 5 again");
 }
 
@@ -205,20 +205,20 @@ static void part_alone(struct story *story) {
 /* A worker hears once more what became of its first push. */
 static void
 outcome_again(struct story *story, uint32_t worker, enum hd_outcome what, hd_version version) {
-	say(story,
-	    (struct hd_event){
-		    .kind = HD_EVENT_OUTCOME,
-		    .worker = (uint16_t)worker,
-		    .direction = HD_PUSH,
-		    .round = 1,
-		    .version = version,
-		    .aux = what,
-		    .reason = HD_REASON_LOST_BASE,
-		    .value = 1,
-	    });
+	feed(story,
+	     (struct hd_event){
+		     .kind = HD_EVENT_OUTCOME,
+		     .worker = (uint16_t)worker,
+		     .direction = HD_PUSH,
+		     .round = 1,
+		     .version = version,
+		     .aux = what,
+		     .reason = HD_REASON_LOST_BASE,
+		     .value = 1,
+	     });
 }
 
-/* There a worker hears that what the present history has is dropped; in that it stays. */
+/* There a worker is notified that an update of the present history is dropped; in that history it stays applied. */
 static void test_dropped_apart(void **state) {
 	struct story story;
 
@@ -234,12 +234,13 @@ static void test_dropped_apart(void **state) {
 	assert_int_equal(hd_check_stats(story.check)->dropped, 2);
 	whole(&story, 3);
 	hd_check_settled(story.check);
-	say(&story, commit_event(&story, 2, 1, hd_version_make(1, 2)));
+	feed(&story, commit_event(&story, 2, 1, hd_version_make(1, 2)));
 	expect(&story, "applied twice");
 }
 
-/* Not what its own history has, nor by a version that nobody has begun, nor by the present server. */
-static void test_dropped_by_nobody(void **state) {
+/* A server may drop neither updates of its own history, nor by a version that no server started; nor may the present
+ * server drop any. */
+static void test_dropped_by_no_server(void **state) {
 	static const struct {
 		uint32_t worker;
 		uint16_t incarnation;
@@ -261,10 +262,10 @@ static void test_dropped_by_nobody(void **state) {
 	}
 }
 
-/* A server begins anew and lives on when its replica, with what the checkpoint lacked, takes over: it still drops that.
- * One that is dead drops nothing. */
+/* A server starts again and is still alive when its replica takes over, with updates that the checkpoint lacked: it
+ * still drops them. A dead server drops nothing. */
 static void test_dropped_after_takeover(void **state) {
-	for (int lives = 0; lives < 2; lives++) {
+	for (int processes = 0; processes < 2; processes++) {
 		struct story story;
 		float checkpoint[VALUES];
 
@@ -273,17 +274,17 @@ static void test_dropped_after_takeover(void **state) {
 		whole(&story, 4);
 		memcpy(story.model, checkpoint, sizeof checkpoint);
 		apply(&story, 3);
-		if (lives)
+		if (processes)
 			hd_check_goes_on(story.check);
 		hd_check_restore(story.check, story.model, hd_version_make(1, 3));
 		outcome_again(&story, 2, HD_OUTCOME_DROPPED, hd_version_make(2, 3));
-		if (lives)
+		if (processes)
 			hd_check_settled(story.check);
-		expect(&story, lives ? NULL : "dropped (lost-base), but it is in the model");
+		expect(&story, processes ? NULL : "dropped (lost-base), but it is in the model");
 	}
 }
 
-/* What both histories have is applied at the version of either, and at no other. */
+/* Updates that both histories have are applied at the version of either, and at no other. */
 static void test_applied_in_both(void **state) {
 	for (uint64_t counter = 1; counter <= 2; counter++) {
 		struct story story;
@@ -304,10 +305,10 @@ static void test_applied_in_both(void **state) {
 	}
 }
 
-/* Only there may a worker's new life count its rounds anew. */
-static void test_counts_anew(void **state) {
+/* Only there may a worker's new incarnation restart its count of rounds. */
+static void test_counts_again(void **state) {
 	for (int apart = 0; apart < 2; apart++) {
-		struct hd_check_pushed again = {.worker = 2, .round = 1, .life = 1, .salt = 99};
+		struct hd_check_pushed again = {.worker = 2, .round = 1, .process = 1, .salt = 99};
 		struct story story;
 		float model[VALUES];
 
@@ -323,11 +324,11 @@ static void test_counts_anew(void **state) {
 	}
 }
 
-/* The same at a server that began anew, and does not know yet that its replica, with all that came before, has taken
+/* The same at a server that started again, and does not know yet that its replica, with all earlier updates, has taken
  * over. */
-static void test_counts_anew_at_former(void **state) {
-	for (int lives = 0; lives < 2; lives++) {
-		struct hd_check_pushed again = {.worker = 1, .round = 1, .life = 1, .salt = 99};
+static void test_counts_again_at_former(void **state) {
+	for (int processes = 0; processes < 2; processes++) {
+		struct hd_check_pushed again = {.worker = 1, .round = 1, .process = 1, .salt = 99};
 		struct story story;
 		float at_two[VALUES];
 
@@ -342,13 +343,13 @@ static void test_counts_anew_at_former(void **state) {
 		story.counter = 0;
 		whole(&story, 4);
 		hd_check_worker_gone(story.check, 1);
-		if (lives)
+		if (processes)
 			hd_check_goes_on(story.check);
 		hd_check_restore(story.check, at_two, hd_version_make(1, 2));
 		again.base = version_of(&story);
 		again.bytes = VALUES * sizeof(float);
 		hd_check_push(story.check, &again);
-		expect(&story, lives ? NULL : "which is in the model");
+		expect(&story, processes ? NULL : "which is in the model");
 	}
 }
 
@@ -364,11 +365,11 @@ int main(void) {
 		cmocka_unit_test(test_wrong_lost_history),
 		cmocka_unit_test(test_begins_apart),
 		cmocka_unit_test(test_dropped_apart),
-		cmocka_unit_test(test_dropped_by_nobody),
+		cmocka_unit_test(test_dropped_by_no_server),
 		cmocka_unit_test(test_dropped_after_takeover),
 		cmocka_unit_test(test_applied_in_both),
-		cmocka_unit_test(test_counts_anew),
-		cmocka_unit_test(test_counts_anew_at_former),
+		cmocka_unit_test(test_counts_again),
+		cmocka_unit_test(test_counts_again_at_former),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

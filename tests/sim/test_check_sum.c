@@ -20,7 +20,7 @@ static void sum_of(struct story *story, uint32_t count) {
 		struct hd_event event = commit_event(story, i, story->round[i], base);
 
 		event.more = (uint16_t)(count - 1 - i);
-		say(story, event);
+		feed(story, event);
 	}
 	look(story);
 }
@@ -47,10 +47,10 @@ static void test_sum_torn(void **state) {
 		apply(&story, push(&story, i));
 	event = commit_event(&story, 0, 1, hd_version_make(1, 0));
 	event.more = 2;
-	say(&story, event);
+	feed(&story, event);
 	event = commit_event(&story, 1, 1, hd_version_make(1, 0));
 	event.more = 1;
-	say(&story, event);
+	feed(&story, event);
 	look(&story);
 	expect(&story, "without its last 1 parts");
 }
@@ -64,10 +64,10 @@ static void test_sum_counts_wrong(void **state) {
 	apply(&story, push(&story, 1));
 	event = commit_event(&story, 0, 1, hd_version_make(1, 0));
 	event.more = 2;
-	say(&story, event);
+	feed(&story, event);
 	event = commit_event(&story, 1, 1, hd_version_make(1, 0));
 	event.more = 0;
-	say(&story, event);
+	feed(&story, event);
 	expect(&story, "0 more parts of its sum, where 1 were to come");
 }
 
@@ -85,7 +85,7 @@ static void test_sum_holds_one_twice(void **state) {
 		event = commit_event(&story, 0, 1, base);
 		event.more = (uint16_t)(1 - i);
 		apply(&story, salt);
-		say(&story, event);
+		feed(&story, event);
 	}
 	expect(&story, "applied twice");
 }
@@ -103,13 +103,13 @@ static void test_sum_lacks_one(void **state) {
 		struct hd_event event = commit_event(&story, i, 1, base);
 
 		event.more = (uint16_t)(1 - i);
-		say(&story, event);
+		feed(&story, event);
 	}
 	look(&story);
 	expect(&story, "is not the sum of its updates");
 }
 
-/* The version of a part is nobody's base and no pull's. */
+/* The version of a part of a sum is neither a base nor the version of a pull. */
 static void test_version_within_a_sum(void **state) {
 	struct story story;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What befalls a cluster, one thing at a time: crashes, partitions, stopped processes, withdrawals. */
+/* Faults of a cluster, one at a time: crashes, partitions, stopped processes, withdrawals. */
 #include "cluster_run.h"
 #include "hd_message.h"
 
@@ -154,7 +154,7 @@ static void test_cancels(void **state) {
 	assert_true(run.result.pushes.reasons[HD_REASON_CANCELLED] > 20);
 }
 
-/* What was withdrawn too late is in the model, although the server's word on it was lost. */
+/* An update that was withdrawn too late is in the model, although the server's message about it was lost. */
 static void test_cancels_across_partitions(void **state) {
 	struct run run;
 

@@ -94,12 +94,12 @@ static void test_faults(void **state) {
 		run.scenario.partitions[run.scenario.partition_count++]
 			= (struct hd_scenario_fault){.at_s = 2, .for_s = 1.5, .node = nodes[i]};
 		spends(&run, 1000);
-		/* Without a controller everybody spends what it has. */
+		/* Without a controller all workers spend their credits. */
 		assert_true(run.result.pushes.credits_ended > 0 || i == 1);
 	}
 }
 
-/* Pushes of every type, several of a worker under way, some withdrawn. */
+/* Pushes of every type, several of a worker in flight, some withdrawn. */
 static void test_payloads(void **state) {
 	static const uint8_t types[]
 		= {HD_DTYPE_FP32, HD_DTYPE_FP16, HD_DTYPE_BF16, HD_DTYPE_SPARSE32};
@@ -116,7 +116,7 @@ static void test_payloads(void **state) {
 	}
 }
 
-/* At twice the workers the bound leaves just room for them: whoever asks beside them is dropped no more than
+/* At twice the workers the bound leaves just room for them: workers that ask for grants as well see no more drops than
  * without. */
 static void test_tight_bound(void **state) {
 	struct run with, without;
@@ -142,11 +142,11 @@ static void test_tight_bound(void **state) {
 /* --- lies --- */
 
 static void
-say(struct hd_check *check,
-    enum hd_event_kind kind,
-    uint32_t round,
-    uint64_t position,
-    uint64_t bytes) {
+feed(struct hd_check *check,
+     enum hd_event_kind kind,
+     uint32_t round,
+     uint64_t position,
+     uint64_t bytes) {
 	struct hd_event event = {
 		.kind = kind,
 		.token = 9,
@@ -175,7 +175,7 @@ static struct hd_check *credited(void) {
 	struct hd_check *check;
 
 	assert_int_equal(hd_check_create(100, 4, &check), 0);
-	say(check, HD_EVENT_CREDITED, 5, 11, 400);
+	feed(check, HD_EVENT_CREDITED, 5, 11, 400);
 	return check;
 }
 
@@ -183,24 +183,24 @@ static void test_lies_are_seen(void **state) {
 	struct hd_check *check = credited();
 
 	(void)state;
-	say(check, HD_EVENT_COMMITTED, 5, 11, 400);
+	feed(check, HD_EVENT_COMMITTED, 5, 11, 400);
 	judge(check, NULL);
 	check = credited();
-	say(check, HD_EVENT_COMMITTED, 6, 11, 400);
+	feed(check, HD_EVENT_COMMITTED, 6, 11, 400);
 	judge(check, "on a credit for round 5");
 	check = credited();
-	say(check, HD_EVENT_COMMITTED, 5, 12, 400);
+	feed(check, HD_EVENT_COMMITTED, 5, 12, 400);
 	judge(check, "committed at 12");
 	check = credited();
-	say(check, HD_EVENT_COMMITTED, 5, 11, 404);
+	feed(check, HD_EVENT_COMMITTED, 5, 11, 404);
 	judge(check, "404 bytes on a credit of 400");
 	check = credited();
-	say(check, HD_EVENT_VOIDED, 5, 11, 0);
-	say(check, HD_EVENT_COMMITTED, 5, 11, 400);
+	feed(check, HD_EVENT_VOIDED, 5, 11, 0);
+	feed(check, HD_EVENT_COMMITTED, 5, 11, 400);
 	judge(check, "had ended");
 	check = credited();
-	say(check, HD_EVENT_COMMITTED, 5, 11, 400);
-	say(check, HD_EVENT_COMMITTED, 5, 11, 400);
+	feed(check, HD_EVENT_COMMITTED, 5, 11, 400);
+	feed(check, HD_EVENT_COMMITTED, 5, 11, 400);
 	judge(check, "had ended");
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Targets that move while workers come, die, leave and the controller restarts. Whoever hears of a change hears the
- * same of it (members, target, N, tau_max, scale), nobody goes back to an older one, the living are never without
- * an outcome for longer than the detection time and a round, and no synchronous step mixes scales (hd_check_step.c).
+ * Targets that move while workers come, die, leave and the controller restarts. All nodes that receive a change receive
+ * the same one (members, target, N, tau_max, scale), no node goes back to an older one, living workers never wait
+ * longer for an outcome than the detection time and a round, and no synchronous step mixes scales (hd_check_step.c).
  */
 #include "cluster_run.h"
 #include "hd_controller.h"
@@ -99,7 +99,7 @@ static void on_event(void *owner, const char *node, const struct hd_event *event
 		if (!watch->since[n])
 			watch->since[n] = event->at;
 	}
-	/* Another life knows nothing yet. */
+	/* A new incarnation knows nothing yet. */
 	if (event->kind == HD_EVENT_NODE_DOWN)
 		return;
 	/* In steps of N updates one that is always later than N others pushes nothing: it goes on with the next model. */
@@ -236,7 +236,7 @@ static void test_targets_move(void **state) {
 		if (!restart) {
 			if (watch.longest > DETECTION + ROUND)
 				fail_msg(
-					"seed %llu: somebody was without an outcome for %.3f s",
+					"seed %llu: a worker was without an outcome for %.3f s",
 					(unsigned long long)(first + i),
 					(double)watch.longest * 1e-9
 				);

@@ -140,7 +140,7 @@ static void look(struct judge *j, double now_s) {
 	}
 }
 
-/* The greatest share of a link's capacity that was used in the last so many seconds, which it had begun. */
+/* The greatest utilization of a link in the last `span_s` seconds that had begun. */
 static double busiest(struct judge *j, double span_s) {
 	struct hd_controller *controller = hd_cluster_controller(j->cluster);
 	double most = 0;
@@ -272,7 +272,7 @@ static void tenants_come_and_go(void **state) {
 	tenant(&s, 3, server, extra, 8, 15);
 	tenant(&s, 4, extra, (struct hd_place){HD_PLACE_WORKER, 1}, 12, 20);
 	tenant(&s, 1, (struct hd_place){HD_PLACE_WORKER, 2}, extra, 16, 25);
-	assert_true(run(&s, false, 1) > 0.95);
+	assert_true(run(&s, false, 6) > 0.95);
 }
 
 /* Hosts' links redrawn at 50 to 200 Mbit/s every 5 s. */
@@ -299,8 +299,8 @@ static void links_change_unwatched(void **state) {
 	assert_true(run(&s, false, SEEDS) > 0.85);
 }
 
-/* The server's link is full all the time, and each host has a transfer each way every 0.5 s. What a host's link
- * carries beyond its part of the server's shows only when it is alone by chance. */
+/* The server's link is always full, and each host has a transfer in each direction every 0.5 s. The capacity of a
+ * host's link beyond its share of the server's link shows only when the host happens to be alone. */
 static void links_change_in_a_crowd(void **state) {
 	struct hd_scenario s = redrawn("links, 8 workers");
 
@@ -311,7 +311,7 @@ static void links_change_in_a_crowd(void **state) {
 	assert_true(run(&s, false, SEEDS) > 0.7);
 }
 
-/* Nobody has anything to send for a minute, and links change: packet trains find out, at 1 % of a link at most. */
+/* There is nothing to send for a minute, and links change: packet trains find out, at 1 % of a link at most. */
 static void idle_links(void **state) {
 	struct hd_scenario s = scenario_of("idle");
 
@@ -325,8 +325,8 @@ static void idle_links(void **state) {
 	assert_true(judge.probe_load > 0 && judge.probe_load < 0.01);
 }
 
-/* The same in two racks: nobody owns the trunk, trains between the racks tell of it. A host behind it is known as
- * far as the trunk and its neighbours carry, so only the trunk is judged. */
+/* The same in two racks. No host has the trunk for itself; trains between the racks measure it. A host behind the trunk
+ * is known only up to the capacity of the trunk and of its neighbours' links, so only the trunk is judged. */
 static void idle_trunk(void **state) {
 	struct hd_scenario s = scenario_of("idle trunk");
 

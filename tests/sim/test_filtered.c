@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Workers behind significance filters, in whole clusters: what they compute is applied, held, under way or lost with a
- * process, value by value, and the server's model is what was applied. With losses, withdrawn and dropped pushes, steps
- * that end without a worker, deaths, a controller that restarts, sums of aggregators, a server that comes back from its
- * checkpoint, or anew, and a replica that takes its place.
+ * Workers behind significance filters, in whole clusters. Each value that they compute is applied, held, in flight or
+ * lost with a process, and the server's model is the sum of the applied ones. With losses, withdrawn and dropped
+ * pushes, steps that end without a worker, deaths, a controller that restarts, sums of aggregators, a server that
+ * restarts from its checkpoint or empty, and a replica that takes over.
  */
 #include "cluster_run.h"
 #include "hd_message.h"
@@ -118,7 +118,7 @@ static void crash(struct run *run, struct hd_place node, double at_s, double for
 		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
 }
 
-/* Commits since the checkpoint are undone; their workers have them applied anew, or hold them again. */
+/* Commits since the checkpoint are undone; their workers have them applied again, or hold them again. */
 static void check_restarts(uint8_t sync, uint32_t checkpoint_commits) {
 	uint64_t undone = 0, flushed = 0;
 
@@ -148,7 +148,7 @@ static void test_server_restarts(void **state) {
 	check_restarts(HD_SYNC_N, 10);
 }
 
-static void test_server_begins_anew(void **state) {
+static void test_server_begins_again(void **state) {
 	check_restarts(HD_SYNC_NONE, 0);
 }
 
@@ -179,7 +179,7 @@ static void cut(struct run *run, struct hd_place node, double at_s, double for_s
 static const struct hd_place the_controller = {.kind = HD_PLACE_CONTROLLER};
 static const struct hd_place the_replica = {.kind = HD_PLACE_REPLICA};
 
-/* A server, its replica and checkpoints; nothing befalls them yet. */
+/* A server, its replica and checkpoints; no faults yet. */
 static void draw_two(struct run *run, uint8_t sync, uint64_t seed) {
 	draw(run, sync, seed);
 	run->scenario.event_count = run->scenario.crash_count = 0;
@@ -190,8 +190,8 @@ static void draw_two(struct run *run, uint8_t sync, uint64_t seed) {
 	run->scenario.duration_s = 4;
 }
 
-/* Nobody hears that the replica is to take over: the server comes back, begins alone from its checkpoint, and goes on
- * until the controller is heard again. Then the replica has what that checkpoint lacked. */
+/* No node is notified that the replica is to take over: the server comes back, starts alone from its checkpoint, and
+ * runs until it can reach the controller again. Then the replica has updates that the checkpoint lacked. */
 static void check_lost_history(uint8_t sync, bool alone) {
 	uint64_t regained = 0, doubled = 0;
 
@@ -254,7 +254,7 @@ static void plan_named_server(struct run *run) {
 	cut(run, the_controller, 2.3, 1.2);
 }
 
-/* The replica is to be the server, and begins anew: it has no checkpoint. Workers reach it ahead of the controller. */
+/* The replica is to be the server, and starts without a checkpoint. Workers reach it before the controller does. */
 static void plan_named_replica(struct run *run) {
 	run->scenario.workers = 2;
 	crash(run, the_replica, 1.2, 0.9);
@@ -264,8 +264,8 @@ static void plan_named_replica(struct run *run) {
 	cut(run, the_controller, 2.2, 1);
 }
 
-/* Both die, and who is to take over does not hear of it: the controller waits for its next life, which begins without
- * a word of the controller. Until another one is named it is the server all the same; nobody else has what it lacks. */
+/* Both die, and the one to take over is not notified: the controller waits for its next incarnation, which starts
+ * without its message. Until another is named it is the server all the same; no other has the updates that it lacks. */
 static void test_named_unheard(void **state) {
 	static void (*const plans[])(struct run * run) = {plan_named_server, plan_named_replica};
 
@@ -311,8 +311,8 @@ static void plan_revived_apart(struct run *run) {
 	crash(run, server, 7.4, 0.4);
 }
 
-/* The server goes on, as it does not hear that it is it no more; the replica, cut off from it, drops that and has it as
- * its replica. That one dies or is cut off; the server is to take over, is dead, and returns with an old checkpoint. */
+/* The server goes on, not notified of the promotion. The promoted replica, cut off from it, drops its later updates and
+ * has it as its replica, then dies or is cut off; the server is to take over, is dead, and returns with old state. */
 static void test_revived(void **state) {
 	static void (*const plans[])(struct run * run) = {plan_revived, plan_revived_apart};
 
@@ -336,7 +336,7 @@ static void test_copy_of_former(void **state) {
 	(void)go_two(HD_SYNC_NONE, SEEDS, plan_copy_of_former);
 }
 
-static void plan_rounds_anew(struct run *run) {
+static void plan_rounds_again(struct run *run) {
 	struct hd_scenario_event *events = run->scenario.events;
 
 	run->scenario.event_count = 2;
@@ -347,15 +347,15 @@ static void plan_rounds_anew(struct run *run) {
 	events[1] = (struct hd_scenario_event){.at_s = 1.2, .worker = 2, .what = HD_DO_JOIN};
 }
 
-/* A worker that is started anew counts its rounds anew where the server begins anew, too. Then the replica takes over,
- * and has updates of these rounds by the worker's former life. */
-static void test_rounds_anew(void **state) {
+/* A worker that is restarted counts its rounds from the start where the server does so, too. Then the replica takes
+ * over, and has updates of these rounds by the worker's former incarnation. */
+static void test_rounds_again(void **state) {
 	(void)state;
-	assert_true(go_two(HD_SYNC_NONE, SEEDS, plan_rounds_anew).regained > 0);
+	assert_true(go_two(HD_SYNC_NONE, SEEDS, plan_rounds_again).regained > 0);
 }
 
-/* A replica asks a controller that begins anew before the server has told it of that replica: it must ask again, or
- * commits that the bound holds wait for good. */
+/* A replica sends its request to a restarting controller before the server has registered that replica: it must repeat
+ * the request, or commits that the bound holds wait for ever. */
 static void test_controller_restarts_beside_replica(void **state) {
 	static const double at_s[] = {1.1, 1.3};
 
@@ -495,7 +495,7 @@ static void check_random(bool replica) {
 		promotions,
 		doubled
 	);
-	if (seeds < RANDOM_SEEDS || run_only_seeds()) /* how many of what is in them nobody knows */
+	if (seeds < RANDOM_SEEDS || run_only_seeds()) /* these worlds' contents are unknown */
 		return;
 	assert_true(undone > 0);
 	assert_true(returned > 0);
@@ -521,14 +521,14 @@ static struct hd_cluster_result go_known(uint64_t seed) {
 	return run.result;
 }
 
-/* The server goes on alone, hears that its replica has its place, and follows that; both die, and it comes back from a
- * checkpoint of what it did alone. */
+/* The server runs alone, is notified that its replica has taken over, and follows it. Both die, and the server comes
+ * back from a checkpoint of the time that it ran alone. */
 static void test_known_replica(void **state) {
 	(void)state;
 	assert_true(go_known(10002705).regained > 0);
 }
 
-/* The controller's choice was lost before it began: the replica, anew; the server; with what the replica had undone. */
+/* The controller's choice was lost before it started: the empty replica; the server; it with what the replica undid. */
 static void test_known_named(void **state) {
 	static const uint64_t seeds[] = {710000189, 710002198, 710006445};
 
@@ -565,7 +565,7 @@ int main(void) {
 		cmocka_unit_test(test_steps_of_n_updates),
 		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_server_restarts),
-		cmocka_unit_test(test_server_begins_anew),
+		cmocka_unit_test(test_server_begins_again),
 		cmocka_unit_test(test_replica),
 		cmocka_unit_test(test_lost_history_is_back),
 		cmocka_unit_test(test_never_alone),
@@ -573,7 +573,7 @@ int main(void) {
 		cmocka_unit_test(test_dropped_apart),
 		cmocka_unit_test(test_revived),
 		cmocka_unit_test(test_copy_of_former),
-		cmocka_unit_test(test_rounds_anew),
+		cmocka_unit_test(test_rounds_again),
 		cmocka_unit_test(test_controller_restarts_beside_replica),
 		cmocka_unit_test(test_random_restarts),
 		cmocka_unit_test(test_random_replicas),

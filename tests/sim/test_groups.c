@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Updates that are added up on the way, and what befalls them: every invariant of the checker, at each step. */
+/* Updates that are added up in the network, and faults of these groups: every invariant of the checker, at each
+ * step. */
 #include "cluster_run.h"
 #include "hd_message.h"
 
@@ -15,7 +16,7 @@ static const struct hd_place aggregator = {.kind = HD_PLACE_AGGREGATOR};
 static const struct hd_place worker1 = {.kind = HD_PLACE_WORKER, .worker = 1};
 static const struct hd_place worker2 = {.kind = HD_PLACE_WORKER, .worker = 2};
 
-/* Eight workers whose updates all want the server's slow link; nobody pulls but for something newer. */
+/* Eight workers whose updates all need the server's slow link; a worker pulls only if there is a newer version. */
 static void prepare_groups(struct run *run) {
 	prepare(run);
 	run->scenario.workers = 8;
@@ -46,7 +47,7 @@ static void stop(struct run *run, struct hd_place node, double at_s, double for_
 		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
 }
 
-/* Expects so many updates, and so many of them in sums. */
+/* Expects `applied` updates, `parts` of them in sums. */
 static void expect_groups(struct run *run, uint64_t applied, uint64_t parts) {
 	expect(run, applied);
 	print_message(
@@ -174,7 +175,7 @@ static void test_controller_dies(void **state) {
 	assert_true(run.kinds[HD_EVENT_FALLBACK] >= 8);
 }
 
-static void test_everybody_dies_at_once(void **state) {
+static void test_all_nodes_die_at_once(void **state) {
 	struct run run;
 
 	prepare_groups(&run);
@@ -245,7 +246,7 @@ int main(void) {
 		cmocka_unit_test(test_two_aggregators),
 		cmocka_unit_test(test_server_dies),
 		cmocka_unit_test(test_controller_dies),
-		cmocka_unit_test(test_everybody_dies_at_once),
+		cmocka_unit_test(test_all_nodes_die_at_once),
 		cmocka_unit_test(test_cancels),
 		cmocka_unit_test(test_tight_bound),
 		cmocka_unit_test(test_storms),

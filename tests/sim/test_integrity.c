@@ -50,23 +50,23 @@ static void expect_tokens(struct tokens *t, uint64_t applied) {
 }
 
 /* Directly, unplanned, planned and over an aggregator. */
-static void test_ways(void **state) {
+static void test_all_modes(void **state) {
 	(void)state;
-	for (int way = RUN_DIRECT; way < RUN_WAYS; way++) {
+	for (int mode = RUN_DIRECT; mode < RUN_MODES; mode++) {
 		uint64_t bytes[2];
 
 		for (int unsealed = 0; unsealed < 2; unsealed++) {
 			struct tokens t;
 
 			prepare_tokens(&t, unsealed != 0);
-			choose_way(&t.run, (enum run_way)way);
+			choose_mode(&t.run, (enum run_mode)mode);
 			expect_tokens(&t, 60);
 			bytes[unsealed]
 				= t.run.result.server_link_bytes / t.run.result.pushes.applied;
 		}
 		print_message(
 			"way %d: bytes of an update %llu, without MACs %llu\n",
-			way,
+			mode,
 			(unsigned long long)bytes[0],
 			(unsigned long long)bytes[1]
 		);
@@ -93,7 +93,7 @@ static void test_faults(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ways),
+		cmocka_unit_test(test_all_modes),
 		cmocka_unit_test(test_faults),
 	};
 

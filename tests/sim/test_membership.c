@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Workers that come, leave, die and are preempted, in clusters where nothing else befalls anybody. The invariant:
- * whoever lives is never without a commit for longer than the detection time and the time that its own rounds take.
+ * Workers that come, leave, die and are preempted, in clusters without other faults. The invariant: a living worker
+ * never waits longer for a commit than the detection time and the time of its own rounds.
  *
  *   living    |--commit--commit---------(another one dies)------------commit--|
  *                               |<------- at most DETECTION + ROUND ------>|
@@ -25,25 +25,25 @@
 	) /* computing, pulling, pushing, waiting for others' transfers; 60 ms without */
 #define SEEDS 120
 
-struct life {
+struct process {
 	hd_ns since; /* when it was last seen to get on; 0: it does not live */
 	hd_ns longest; /* that it waited */
-	uint32_t lives, left, applied, failed;
-	bool told; /* that it will be preempted */
+	uint32_t starts, left, applied, failed;
+	bool noticed; /* that it will be preempted */
 };
 
 struct watch {
 	struct run run;
-	struct life worker[WORKERS_MAX];
+	struct process worker[WORKERS_MAX];
 	uint32_t notices, preempted, rosters, drops;
 };
 
 static void got_on(struct watch *watch, uint32_t rank, hd_ns now) {
-	struct life *life = &watch->worker[rank];
+	struct process *process = &watch->worker[rank];
 
-	if (life->since && now - life->since > life->longest)
-		life->longest = now - life->since;
-	life->since = now;
+	if (process->since && now - process->since > process->longest)
+		process->longest = now - process->since;
+	process->since = now;
 }
 
 /* Events carry the time of the simulation. */
@@ -66,13 +66,13 @@ static void on_event(void *owner, const char *node, const struct hd_event *event
 		return;
 	if (event->kind == HD_EVENT_NOTICE) {
 		watch->notices++;
-		watch->worker[rank].told = true;
+		watch->worker[rank].noticed = true;
 	}
 	/* It has joined; from here on it must get on, until its own machine is to go. */
 	if (event->kind == HD_EVENT_PULLED && !watch->worker[rank].since) {
 		watch->worker[rank].since = event->at;
-		watch->worker[rank].told = false;
-		watch->worker[rank].lives++;
+		watch->worker[rank].noticed = false;
+		watch->worker[rank].starts++;
 	}
 	if (event->kind != HD_EVENT_OUTCOME || event->direction != HD_PUSH)
 		return;
@@ -98,7 +98,7 @@ event_at(struct watch *watch, double at_s, uint32_t worker, uint8_t what, double
 	){.at_s = at_s, .worker = worker, .what = what, .notice_s = notice_s};
 }
 
-static void nobody_waited(const struct watch *watch, uint64_t seed) {
+static void none_waited(const struct watch *watch, uint64_t seed) {
 	for (uint32_t w = 0; w < WORKERS_MAX; w++)
 		if (watch->worker[w].longest > DETECTION + ROUND)
 			fail_msg(
@@ -109,7 +109,7 @@ static void nobody_waited(const struct watch *watch, uint64_t seed) {
 			);
 }
 
-/* In time: nothing of it is lost, nobody notices but by the roster, and it is not a death. */
+/* In time: nothing is lost, other workers see it only in the roster, and it does not count as a death. */
 static void test_notice_in_time(void **state) {
 	for (int mode = 0; mode < 2; mode++) {
 		struct watch watch;
@@ -125,17 +125,18 @@ static void test_notice_in_time(void **state) {
 		assert_int_equal(watch.worker[1].failed, 0);
 		assert_int_equal(watch.run.result.pushes.failed, 0);
 		assert_true(watch.worker[1].applied > 40);
-		/* Who was away for a second does not count. */
+		/* The worker that was away for a second does not count. */
 		for (uint32_t w = 0; w < 4; w++)
 			assert_true(w == 1 || watch.worker[w].longest < ROUND);
 		if (mode == 0) {
 			assert_int_equal(watch.worker[1].left, 1);
-			assert_int_equal(watch.worker[1].lives, 2);
+			assert_int_equal(watch.worker[1].starts, 2);
 		}
 	}
 }
 
-/* Too short for what is under way: it costs what a sudden death costs, mostly less, as nobody waits to be sure. */
+/* Too short for the transfers in flight: the cost is that of a sudden death, mostly less, as there is no detection
+ * time. */
 static void test_notice_too_short(void **state) {
 	struct watch watch;
 
@@ -146,7 +147,7 @@ static void test_notice_too_short(void **state) {
 	go(&watch.run);
 	assert_false(watch.run.violated);
 	assert_int_equal(watch.notices, 2);
-	nobody_waited(&watch, 0);
+	none_waited(&watch, 0);
 	for (uint32_t w = 0; w < 4; w += 3)
 		assert_true(watch.worker[w].longest < DETECTION);
 }
@@ -162,7 +163,7 @@ static void test_stopped_when_its_time_is_over(void **state) {
 	go(&watch.run);
 	assert_false(watch.run.violated);
 	assert_int_equal(watch.preempted, 1);
-	nobody_waited(&watch, 0);
+	none_waited(&watch, 0);
 }
 
 static void draw(struct watch *watch, uint64_t seed) {
@@ -205,7 +206,7 @@ static void test_the_living_go_on(void **state) {
 			fail_msg(
 				"seed %llu: %s", (unsigned long long)(first + i), watch.run.failure
 			);
-		nobody_waited(&watch, first + i);
+		none_waited(&watch, first + i);
 		notices += watch.notices;
 		rosters += watch.rosters;
 		for (uint32_t w = 0; w < WORKERS_MAX; w++)

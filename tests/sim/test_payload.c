@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What smaller payloads bring where the network is the limit, every invariant checked. */
+/* The gain of smaller payloads where the network is the bottleneck, every invariant checked. */
 #include "hd_cluster.h"
 
 #include <errno.h>

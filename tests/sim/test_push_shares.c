@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs whose pushes are added by one switch, on the way to one server: each has its share by weight of what the
- * server's link carries, where workers' links are as wide or wider, and also where links carry a tenth or ten times of
- * what the controller believes. What is applied is checked as everywhere (hd_check.h), each job for itself; and no link
- * is promised more than is known of it.
+ * Two jobs whose pushes are added by one switch on the path to one server. Each job gets its share by weight of the
+ * capacity of the server's link, where workers' links are as wide or wider, and also where links carry a tenth or ten
+ * times of the controller's estimate. Applied updates are checked as everywhere (hd_check.h), each job for itself. No
+ * link is promised beyond its known capacity.
  *
- * Every share is attainable: one job's sums alone fill the server's link with the updates that its workers may have
- * under way, so whatever its weight it has one to send when it is its turn.
+ * Every share is attainable: one job's sums alone fill the server's link with the updates that its workers may have in
+ * flight, so at any weight the job has an update to send when it is its turn.
  */
 #include "hd_check.h"
 #include "hd_message.h"
@@ -26,7 +26,7 @@
 #define HOSTS 4
 #define RATE 100000000 /* of the server's link */
 #define VALUES 65536
-#define DEPTH 2 /* pushes that a worker has under way */
+#define DEPTH 2 /* pushes that a worker has in flight */
 #define WEIGHTS_MAX 3 /* of the first job: 1 .. */
 #define TAU_MAX 128
 #define SLICE (HD_MS / 2)
@@ -37,12 +37,12 @@
 #define FULL 0.85 /* of what the server's link carries, in whole updates and sums, at least */
 #define IN_SUMS 0.75 /* of the updates at least */
 #define STARTS 3 /* of a row whose links carry more than is believed, at most; of these */
-#define STARTS_IN_SUMS 2 /* so many must have found out in time that sums pay */
+#define STARTS_IN_SUMS 2 /* runs that must have found out in time that sums pay */
 #define RESERVED_SLACK 1.000001 /* of rounding in sums of rates */
 
 struct row {
 	double believed; /* of what the server's carries */
-	uint32_t wide; /* so many times as wide as the server's is each worker's link */
+	uint32_t wide; /* each worker's link is this many times as wide as the server's */
 	float first; /* the weight of the first job; the other's is 1 */
 };
 
@@ -156,7 +156,7 @@ static void push(struct actor *actor, struct buffer *buffer) {
 	const int node = actor->member->node;
 	struct hd_check_pushed pushed = {
 		.worker = (uint32_t)(actor - w->actors[actor->job]),
-		.life = 1,
+		.process = 1,
 		.salt = ++w->salt,
 		.base = w->newest[actor->job],
 		.dtype = HD_DTYPE_FIXED32,
@@ -229,7 +229,7 @@ counted(const struct hd_stats *stats, const char *group, const char *label, cons
 /* Leases by job and kind come to what the controller and the switch have in all. */
 static void check_stats(const struct world *w, bool settled) {
 	const struct hd_switch_agent_stats *agent
-		= hd_switch_agent_stats(w->base.base.way.path.agent);
+		= hd_switch_agent_stats(w->base.base.switch_on_path.path.agent);
 	struct hd_stats *stats = hd_stats_create();
 	struct hd_out out = {0};
 
@@ -330,7 +330,7 @@ static struct world *world_open(const struct row *row, uint32_t start) {
 	return w;
 }
 
-/* What is under way ends, and then all agree. */
+/* Transfers in flight end; then all states agree. */
 static void world_close(struct world *w) {
 	struct hd_sim *sim = w->base.base.sim;
 	const hd_ns until = hd_sim_now(sim) + SETTLE;
@@ -383,10 +383,10 @@ static bool expect_shares(struct world *w) {
 	return (double)in_sums >= IN_SUMS * (double)applied;
 }
 
-/* Now and then all that is under way goes alone. */
+/* At times all transfers in flight go alone, without a group. */
 static void run_until_leased(struct world *w) {
 	const struct hd_switch_agent_stats *agent
-		= hd_switch_agent_stats(w->base.base.way.path.agent);
+		= hd_switch_agent_stats(w->base.base.switch_on_path.path.agent);
 	bool leased = false;
 
 	for (uint32_t i = 0; i < LEASED_WITHIN && !leased; i++) {

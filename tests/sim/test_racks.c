@@ -68,7 +68,7 @@ static void test_order_pays_on_a_trunk(void **state) {
 	assert_true(variance(&scheduled.pushes) < 0.7 * variance(&unscheduled.pushes));
 }
 
-/* What each link gives a job of ours, beside one flow from the last rack to the server. */
+/* The share of each link that a job of ours gets, beside one flow from the last rack to the server. */
 static void test_truth(void **state) {
 	static struct hd_scenario scenario;
 	const double share = 1408.0 / 1506.0 * 1e6; /* payload of a Mbit/s of frames */

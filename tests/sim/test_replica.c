@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whole clusters with a replica: it follows bit for bit within div_max, takes the place of a server that dies, and no
- * durable update goes with either of the two. What befalls them comes one at a time, then at random.
+ * Whole clusters with a replica: it follows bit for bit within div_max, takes over from a server that dies, and the
+ * loss of one of the two loses no durable update. Faults come one at a time, then at random.
  */
 #include "cluster_run.h"
 #include "hd_message.h"
@@ -16,10 +16,10 @@
 #include <cmocka.h>
 
 #define SEEDS 40
-/* Worlds that were once wrong. A promoted replica that is killed: workers are back before the controller's word; or one
- * that was cut off falls back to the old server, which has nothing. A server that dies before its replica has caught
- * up begins anew, and its first version is the replica's before anybody else has seen it. Steps that wait. A worker
- * whose new life begins at a server that is cut off, and then joins the other one. A promoted replica that restarts. */
+/* Worlds that failed once. A promoted replica that is killed: workers are back before the controller's message; or one
+ * that was cut off falls back to the old, empty server. A server that dies before its replica has caught up starts
+ * again, and its first version is the replica's before any other node has seen it. Steps that wait. A worker that is
+ * restarted at a server that is cut off, and then joins the other one. A promoted replica that restarts. */
 static const struct known {
 	uint64_t seed;
 	bool sums, steps, controller; /* drawn since there are any */
@@ -98,7 +98,7 @@ static void test_comes_back_with_nothing(void **state) {
 	}
 }
 
-/* Its checkpoint is newer than that: nobody takes its place. */
+/* Its checkpoint is newer than that: no replica takes over. */
 static void test_comes_back_with_more(void **state) {
 	struct run run;
 
@@ -169,8 +169,8 @@ static void test_there_and_back(void **state) {
 	assert_int_equal(run.result.promotions, 3);
 }
 
-/* What is in a checkpoint no worker keeps, also not for a replica that comes later and has begun to copy it: it must
- * hear so at once, as commits that div_max holds wait for it. */
+/* No worker keeps updates that are in a checkpoint, not even for a replica that joins later and has begun to copy: it
+ * must be told so at once, as commits that div_max holds wait for it. */
 static void test_comes_back_beside_checkpoints(void **state) {
 	const struct hd_scenario_node_event kill = {3, server, HD_DO_KILL},
 					    start = {5, server, HD_DO_JOIN};
@@ -209,7 +209,7 @@ static void test_replica_dies(void **state) {
 	assert_true(run.kinds[HD_EVENT_SEEDED] >= 2);
 }
 
-/* Who holds the bytes dies before they are copied: a state makes up for them. */
+/* The worker that holds the bytes dies before they are copied: a state replaces them. */
 static void test_worker_dies(void **state) {
 	struct run run;
 
@@ -259,7 +259,7 @@ static void prepare_sums(struct run *run) {
 	run->scenario.sim.depth = 2;
 }
 
-/* Sums are nobody's to copy: aggregators send them to the replica as well. */
+/* No worker holds a sum to copy: aggregators send sums to the replica as well. */
 static void test_beside_aggregators(void **state) {
 	static const uint8_t payloads[]
 		= {HD_DTYPE_FP32, HD_DTYPE_BF16, HD_DTYPE_FIXED32, HD_DTYPE_SPARSE32};
@@ -271,7 +271,7 @@ static void test_beside_aggregators(void **state) {
 		run.scenario.job.payload = payloads[i];
 		expect(&run, 200);
 		assert_true(run.result.aggregation.delivered > 20);
-		/* One for each sum, before; now for what comes while too many are on their way. */
+		/* One for each sum before; now one for the sums that come while too many are in flight. */
 		assert_in_range(
 			run.kinds[HD_EVENT_SEEDED], 1, run.result.aggregation.delivered / 20
 		);
@@ -283,7 +283,7 @@ static void test_beside_aggregators(void **state) {
 	}
 }
 
-/* Whose aggregator dies, or that are lost on the way: states make up for them. */
+/* Sums whose aggregator dies, or that are lost in the network: states replace them. */
 static void test_sums_that_do_not_come(void **state) {
 	struct run run;
 

@@ -37,21 +37,23 @@ static void prepare_rounds(struct run *run, uint32_t clients, uint32_t least) {
 	};
 }
 
-static void test_ways(void **state) {
+static void test_all_modes(void **state) {
 	struct run run;
 
 	(void)state;
-	for (enum run_way way = 0; way < RUN_WAYS; way++) {
+	for (enum run_mode mode = 0; mode < RUN_MODES; mode++) {
 		const struct hd_check_stats *s = &run.result.pushes;
 
 		prepare_rounds(&run, 4, 1);
-		choose_way(&run, way);
-		expect(&run, way == RUN_AGGREGATED ? 60 : 150);
+		choose_mode(&run, mode);
+		expect(&run, mode == RUN_AGGREGATED ? 60 : 150);
 		/* All that were drawn, but who gave nothing. */
 		if ((double)s->commits < 3.2 * (double)s->steps)
-			fail_msg("way %d: %" PRIu64 " in %" PRIu64, (int)way, s->commits, s->steps);
+			fail_msg(
+				"way %d: %" PRIu64 " in %" PRIu64, (int)mode, s->commits, s->steps
+			);
 		assert_true(s->weight > (double)s->commits);
-		if (way == RUN_AGGREGATED)
+		if (mode == RUN_AGGREGATED)
 			assert_true(run.result.aggregation.delivered > 10);
 	}
 }
@@ -69,7 +71,7 @@ static void test_payloads(void **state) {
 	}
 }
 
-/* Who is slow comes too late for the deadline, and its update has an old base. */
+/* A slow worker misses the deadline, and its update has an old base. */
 static void prepare_deadline(struct run *run) {
 	prepare_rounds(run, 6, 2);
 	run->scenario.job.federated.deadline_ms = 60;
@@ -91,9 +93,9 @@ static void test_late(void **state) {
 	struct run run;
 
 	(void)state;
-	for (enum run_way way = 0; way < RUN_WAYS; way++) {
+	for (enum run_mode mode = 0; mode < RUN_MODES; mode++) {
 		prepare_deadline(&run);
-		choose_way(&run, way);
+		choose_mode(&run, mode);
 		run.scenario.sim.depth = 4;
 		run.scenario.job.tau_max = 5;
 		run.scenario.job.federated.late = HD_LATE_WEIGHT;
@@ -109,8 +111,9 @@ static void crash(struct run *run, uint8_t kind, uint32_t which, double at_s) {
 	){.at_s = at_s, .for_s = 0.3, .node = {.kind = kind, .worker = which}};
 }
 
-/* Members of weighted sums die on their way over an aggregator, each of them once, and the aggregator itself: a weight
- * goes with its update, in every type that sums are added in, and whether what is late counts or not. */
+/* Members of weighted sums die while their updates are in flight to an aggregator, each of them once, and the
+ * aggregator itself. A weight goes with its update, in every type that sums are added in, and whether late updates
+ * count or not. */
 static void test_group_deaths(void **state) {
 	static const uint8_t payloads[] = {HD_DTYPE_FP32, HD_DTYPE_FIXED32, HD_DTYPE_BF16};
 	uint64_t undelivered = 0;
@@ -120,7 +123,7 @@ static void test_group_deaths(void **state) {
 	for (uint32_t i = 0; i < 6; i++) {
 		prepare_rounds(&run, 6, 1);
 		run.scenario.duration_s = 6;
-		choose_way(&run, RUN_AGGREGATED);
+		choose_mode(&run, RUN_AGGREGATED);
 		run.scenario.job.payload = payloads[i / 2];
 		run.scenario.job.federated.late = i % 2 ? HD_LATE_WEIGHT : HD_LATE_DROP;
 		run.scenario.job.federated.deadline_ms = i % 2 ? 300 : 0;
@@ -132,16 +135,16 @@ static void test_group_deaths(void **state) {
 		assert_true(run.result.crashes >= 7);
 		assert_true(run.result.aggregation.delivered > 5);
 		undelivered += run.result.aggregation.groups - run.result.aggregation.delivered;
-		/* Nobody who dies takes more than one sum along, */
+		/* No worker that dies takes more than one sum along, */
 		assert_true(
 			run.result.aggregation.groups - run.result.aggregation.delivered
 			<= run.result.crashes
 		);
 	}
-	assert_true(undelivered >= 3); /* and some die on its way. */
+	assert_true(undelivered >= 3); /* and some die in the network. */
 }
 
-/* The server comes back from a checkpoint; rounds go on with numbers that no former life gave out. */
+/* The server comes back from a checkpoint; new rounds get numbers that no former incarnation used. */
 static void test_server_restarts(void **state) {
 	struct run run;
 
@@ -157,8 +160,8 @@ static void test_server_restarts(void **state) {
 	}
 }
 
-/* Half of the clients are gone for longer than a round waits for them: the others are told, what they gave is kept, and
- * rounds go on when the lost come back. Without a limit nobody is told. */
+/* Half of the clients are gone for longer than a round waits for them: the others are notified, their updates are kept,
+ * and rounds go on when the lost clients come back. Without a limit no client is notified. */
 static void test_lacks(void **state) {
 	struct run run;
 
@@ -234,7 +237,7 @@ static void test_deterministic(void **state) {
 
 int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ways),
+		cmocka_unit_test(test_all_modes),
 		cmocka_unit_test(test_payloads),
 		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_late),

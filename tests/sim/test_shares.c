@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs whose all-reduces go through one switch, on the same links, which carry a tenth or ten times of what the
- * controller believes, and which nobody measures: what it learns from the rounds is near what they carry, and each
- * job has its share by weight of nearly all of it. Then the links change, and it learns that.
+ * Two jobs whose all-reduces go through one switch, on the same links. The links carry a tenth or ten times of the
+ * controller's estimate, and no telemetry measures them. The estimate that it learns from the rounds comes near the
+ * capacity, and each job has its share by weight of nearly all of it. Then the links change, and it learns that.
  */
 #include "hd_group.h"
 #include "shares_world.h"
@@ -18,7 +18,7 @@
 #define RATE 100000000
 #define VALUES 65536
 #define SLICE (HD_MS / 2)
-#define LEARN (12 * HD_SECOND) /* what was tried in vain is tried again within 8 s */
+#define LEARN (12 * HD_SECOND) /* an attempt that failed is repeated within 8 s */
 #define MEASURE (8 * HD_SECOND)
 #define FULL 0.9 /* of what the links carry at least */
 #define OFF_AFTER                                                                                  \

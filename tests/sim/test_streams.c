@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whole clusters whose updates are added by a switch on the path and sent to the server, and to its replica, from
- * there: the shipped cores, the switch's among them. What is applied is checked as everywhere (hd_check.h): each round
- * once, a sum with each of its members, the replica bit for bit as its server.
+ * Whole clusters whose updates are added by a switch on the path, which sends the sums to the server, and to its
+ * replica: the shipped cores, the switch's among them. Applied updates are checked as everywhere (hd_check.h): each
+ * round once, a sum with each of its members, the replica bit for bit as its server.
  */
 #include "cluster_run.h"
 #include "hd_message.h"
@@ -19,8 +19,8 @@
 #define SEEDS 30
 #define COUNTER(name) HD_SWITCH_COUNTER_##name
 
-/* Had faults once: the server ends, or refuses, a sum before its switch took the lease, and members that were not told
- * of their grants yet waited for ever; a worker's machine is taken away while its chunks are in slots. */
+/* Seeds that failed once: the server ends or refuses a sum before its switch takes the lease, and members that had not
+ * received their grants yet waited for ever; a worker's machine disappears while its chunks are in slots. */
 static const uint64_t known_seeds[] = {1073, 2110, 2513, 3590, 3670};
 #define KNOWN (sizeof(known_seeds) / sizeof(known_seeds[0]))
 
@@ -79,7 +79,7 @@ static void test_sums(void **state) {
 	assert_int_equal(by_switch.result.switch_refused, 0);
 }
 
-/* Few workers with several updates under way each: some sums have two of one worker. */
+/* Few workers with several updates in flight each: some sums have two of one worker. */
 static void test_few_workers(void **state) {
 	struct run run;
 
@@ -146,7 +146,7 @@ static void test_rounds(void **state) {
 	}
 }
 
-/* What is dropped, is late, dies or overflows takes its weight with it, whatever the network does. */
+/* An update that is dropped, late, dies or overflows takes its weight with it, whatever faults the network has. */
 static void test_rounds_lose(void **state) {
 	struct run run;
 
@@ -222,7 +222,7 @@ static void test_no_slots(void **state) {
 	assert_true(run.result.switch_counters[COUNTER(completed)] > 0);
 }
 
-/* What overflows is made again, otherwise. */
+/* A sum that overflows is sent again on another path. */
 static void test_saturation(void **state) {
 	struct run run;
 
@@ -288,8 +288,8 @@ static void test_replica(void **state) {
 	}
 }
 
-/* What only the replica misses, or only its answers, is repaired, in the last window of a sum as well: no more states
- * than without loss, which are the first one and one for what was granted before that. */
+/* A packet that only the replica misses, or only its answers, is retransmitted, in the last window of a sum as well: no
+ * more states than without loss, which are the first one and one for the grants before that. */
 static void test_replica_loss(void **state) {
 	static const double losses[] = {0, 0.01, 0.05};
 	uint64_t repeated[] = {0, 0, 0}, states;

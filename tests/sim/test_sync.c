@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Synchronous jobs in whole clusters: what a step may hold (the checker looks at each), that nobody waits for ever
- * whatever befalls the cluster, and how long steps take when computing is exponential, against the closed forms.
+ * Synchronous jobs in whole clusters: the contents of a step (the checker looks at each), that no worker waits for ever
+ * whatever the faults, and how long steps take when computing is exponential, against the closed forms.
  */
 #include "cluster_run.h"
 #include "hd_random.h"
@@ -37,23 +37,23 @@ static void test_steps(void **state) {
 
 	(void)state;
 	for (int sync = HD_SYNC_ALL; sync < HD_SYNC_FEDERATED; sync++) {
-		for (enum run_way way = 0; way < RUN_WAYS; way++) {
+		for (enum run_mode mode = 0; mode < RUN_MODES; mode++) {
 			uint32_t size = sync == HD_SYNC_ALL ? 4 : 3;
 			const struct hd_check_stats *s = &run.result.pushes;
 
 			prepare_sync(&run, (uint8_t)sync, counts[sync]);
-			choose_way(&run, way);
-			expect(&run, way == RUN_AGGREGATED ? 60 : 200);
+			choose_mode(&run, mode);
+			expect(&run, mode == RUN_AGGREGATED ? 60 : 200);
 			/* The first before all have joined, the last when they leave. */
 			if (s->commits < size * (s->steps - 6))
 				fail_msg(
 					"sync %d, way %d: %" PRIu64 " commits in %" PRIu64 " steps",
 					sync,
-					(int)way,
+					(int)mode,
 					s->commits,
 					s->steps
 				);
-			if (way == RUN_AGGREGATED)
+			if (mode == RUN_AGGREGATED)
 				assert_true(run.result.aggregation.delivered > 10);
 			assert_true(s->reasons[HD_REASON_LOST_BASE] == 0);
 		}
@@ -163,7 +163,7 @@ static void test_another_run(void **state) {
 		print_message(
 			"%" PRIu64 " steps, %" PRIu64 " of fewer than 4\n", s->steps, s->steps_short
 		);
-		/* What is there when nobody pushes on is a step: twice. */
+		/* The pushes that are there when no worker pushes on make a step: twice. */
 		assert_true(s->steps > 60);
 		assert_true(s->steps_short <= 2);
 	}

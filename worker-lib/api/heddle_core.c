@@ -2,10 +2,12 @@
 /*
  * The core behind a guard. A failed assertion in it ends the job, not the user's process:
  *
- *   heddle_enter() --> core ... hd_assert() false --> on_failed() --longjmp--> heddle_enter(): the handle has failed
+ *   heddle_enter() --> heddle_guard() --> core ... hd_assert() false --> on_failed()
+ *   the handle has failed <-- false <-------------longjmp------------------------/
  *
- * The core is left as it is, and is never entered again: nobody knows what of it holds. What it sent during the call is
- * still the driver's, and refers to its payload: tickets end when the driver has flushed (heddle_drive.c).
+ * The core is left as it is, and is never entered again: its state may be inconsistent. Messages that it sent during
+ * the call are still the driver's, and refer to their payload: tickets end when the driver has flushed
+ * (heddle_drive.c).
  */
 #include "hd_assert.h"
 #include "heddle_private.h"
@@ -18,13 +20,13 @@
 #include <string.h>
 
 struct remains {
-	struct hd_worker *worker;
+	void *core;
 	struct remains *next;
 };
 
 struct guard {
 	jmp_buf out;
-	char words[HD_TEXT_BYTES_MAX + 1];
+	char *words; /* HEDDLE_GUARD_BYTES */
 };
 
 static void on_failed(void *arg, const char *condition, const char *file, int line) {
@@ -33,8 +35,8 @@ static void on_failed(void *arg, const char *condition, const char *file, int li
 
 	(void)snprintf(
 		guard->words,
-		sizeof guard->words,
-		"internal error (%s:%d: %.100s): this handle has failed, close it",
+		HEDDLE_GUARD_BYTES,
+		"internal error (%s:%d: %.100s)",
 		name ? name + 1 : file,
 		line,
 		condition
@@ -42,7 +44,29 @@ static void on_failed(void *arg, const char *condition, const char *file, int li
 	longjmp(guard->out, 1);
 }
 
-static void die(struct heddle *fabric, const char *words) {
+bool heddle_guard(
+	struct heddle *fabric,
+	heddle_core_call *call,
+	const struct heddle_turn *turn,
+	char words[HEDDLE_GUARD_BYTES],
+	int *rc
+) {
+	struct guard guard = {.words = words};
+	struct hd_assert_hook before = hd_assert_set((struct hd_assert_hook){on_failed, &guard});
+
+	if (setjmp(guard.out) != 0) {
+		(void)hd_assert_set(before);
+		return false;
+	}
+	*rc = call(fabric, turn);
+	(void)hd_assert_set(before);
+	return true;
+}
+
+static void die(struct heddle *fabric, const char *where) {
+	char words[HEDDLE_GUARD_BYTES];
+
+	(void)snprintf(words, sizeof words, "%.200s: this handle has failed, close it", where);
 	fabric->core = HEDDLE_CORE_FAILED;
 	if (fabric->log)
 		fabric->log(fabric->log_arg, HEDDLE_LOG_ERROR, words);
@@ -52,21 +76,15 @@ static void die(struct heddle *fabric, const char *words) {
 }
 
 int heddle_enter(struct heddle *fabric, heddle_core_call *call, const struct heddle_turn *turn) {
-	struct guard guard;
-	struct hd_assert_hook before;
+	char words[HEDDLE_GUARD_BYTES];
 	int rc;
 
 	if (fabric->core >= HEDDLE_CORE_FAILED)
 		return -EIO;
-	before = hd_assert_set((struct hd_assert_hook){on_failed, &guard});
-	if (setjmp(guard.out) != 0) {
-		(void)hd_assert_set(before);
-		die(fabric, guard.words);
-		return -EIO;
-	}
-	rc = call(fabric, turn);
-	(void)hd_assert_set(before);
-	return rc;
+	if (heddle_guard(fabric, call, turn, words, &rc))
+		return rc;
+	die(fabric, words);
+	return -EIO;
 }
 
 /* --- the node, as the driver sees it --------------------------------------------------------- */
@@ -101,7 +119,7 @@ static void core_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	(void)heddle_enter(core, in_tick, &turn);
 	if (fabric->far_at > now)
 		return;
-	/* Who is woken looks at devices, and says when to look again. */
+	/* The woken thread looks at devices, and says when to look again. */
 	fabric->far_at = HD_NEVER;
 	hd_driver_wake(fabric->driver);
 }
@@ -143,14 +161,13 @@ static int in_destroy(struct heddle *fabric, const struct heddle_turn *turn) {
 	return 0;
 }
 
-/* What is left of dead cores stays, for who looks at the process with a debugger. */
-static void keep_dead(struct hd_worker *worker) {
+void heddle_keep_dead(void *core) {
 	static _Atomic(struct remains *) all;
 	struct remains *remains = malloc(sizeof *remains);
 
 	if (!remains)
 		return;
-	remains->worker = worker;
+	remains->core = core;
 	remains->next = atomic_load(&all);
 	while (!atomic_compare_exchange_weak(&all, &remains->next, remains))
 		continue;
@@ -158,6 +175,6 @@ static void keep_dead(struct hd_worker *worker) {
 
 void heddle_core_destroy(struct heddle *fabric) {
 	if (heddle_enter(fabric, in_destroy, NULL) < 0)
-		keep_dead(fabric->worker);
+		heddle_keep_dead(fabric->worker);
 	fabric->worker = NULL;
 }

@@ -2,6 +2,7 @@
 /* The progress thread, or who drives in its place; and waiting for what it does. */
 #include "hd_message.h"
 #include "hd_thread.h"
+#include "heddle_aggregator.h"
 #include "heddle_private.h"
 
 #include <errno.h>
@@ -27,38 +28,43 @@ static void look_at_core(struct heddle *fabric) {
 }
 
 /* With the lock held, and nothing in the driver any more: what the core was to send or receive into is the caller's. */
-static void bury_core(struct heddle *fabric) {
+static void destroy_core(struct heddle *fabric) {
 	fabric->core = HEDDLE_CORE_DEAD;
 	fabric->error = -EIO;
 	heddle_end_tickets(fabric, HEDDLE_REASON_CLOSED);
 	heddle_count_end(fabric);
 }
 
+/* With the lock held: nothing moves any more, which wakes those who wait for the descriptor, too. */
+static void give_up(struct heddle *fabric, int rc) {
+	fabric->error = rc;
+	(void
+	)snprintf(fabric->error_text, sizeof fabric->error_text, "socket: %s", heddle_strerror(rc));
+	heddle_count_end(fabric);
+}
+
 /* One round of the driver, without the lock; then what others want to know. */
 static void drive(struct heddle *fabric, hd_ns until) {
 	struct hd_node node = {&heddle_core_ops, fabric};
+	bool gone;
 	int rc = 0;
 
-	/* What the core still knows of has been ended here: it is not to speak of it. */
+	/* Tickets that a failed core still knows have been ended here: it must not report on them. */
 	if (fabric->core == HEDDLE_CORE_ALIVE)
 		rc = hd_driver_poll(fabric->driver, node, until);
 	pthread_mutex_lock(&fabric->lock);
 	if (fabric->core == HEDDLE_CORE_FAILED)
-		bury_core(fabric);
+		destroy_core(fabric);
 	else if (fabric->core != HEDDLE_CORE_DEAD)
 		look_at_core(fabric);
-	if (rc < 0 && fabric->error == 0) {
-		fabric->error = rc;
-		(void)snprintf(
-			fabric->error_text,
-			sizeof fabric->error_text,
-			"socket: %s",
-			heddle_strerror(rc)
-		);
-	}
+	if (rc < 0 && fabric->error == 0)
+		give_up(fabric, rc);
 	if (fabric->error < 0 || fabric->left)
 		pthread_cond_broadcast(&fabric->changed);
+	gone = fabric->error < 0 || fabric->left || fabric->refused;
 	pthread_mutex_unlock(&fabric->lock);
+	if (gone)
+		heddle_aggregator_retire(fabric);
 }
 
 static void *run(void *arg) {
@@ -131,6 +137,19 @@ int heddle_wait_until(
 	return 0;
 }
 
+int heddle_wait_sums(struct heddle *fabric, hd_ns until) {
+	bool in_time = true;
+
+	while (heddle_aggregator_runs(fabric)) {
+		if (!in_time)
+			return heddle_fail(
+				-ETIMEDOUT, "others still wait for sums that are made here"
+			);
+		in_time = sleep_until(fabric, until);
+	}
+	return 0;
+}
+
 static bool something_ended(const void *arg) {
 	const struct heddle *fabric = arg;
 
@@ -182,7 +201,7 @@ int heddle_timeout_ms(const struct heddle *fabric) {
 	return (int)hd_ns_min((deadline - now + HD_MS - 1) / HD_MS, INT32_MAX);
 }
 
-int heddle_superseded(const struct heddle *fabric, uint64_t base) {
+int heddle_is_superseded(const struct heddle *fabric, uint64_t base) {
 	uint64_t newest;
 
 	if (!fabric)

@@ -380,7 +380,7 @@ int heddle_far_reduce(
 	};
 	ticket->far = far;
 	ticket->data = far->near;
-	ticket->into = (float *)(void *)((char *)far->near + bytes);
+	ticket->into = (char *)far->near + bytes;
 	far->sum = ticket->into;
 	rc = queue(far, &job, stream);
 	return rc < 0 ? fail(rc) : 0;

@@ -47,7 +47,7 @@ struct heddle_far {
 		ready; /* the progress thread's: blocks of this generation whose flags it has seen, without a gap */
 	hd_ns packed_at; /* the same: since when it is packed */
 	bool landing; // lock: the core is done, to is not filled yet
-	bool released; // lock: the core has let go of it while the device was at work
+	bool released; // lock: the core has released it while the device was at work
 	bool abandoned; // lock: to is the caller's again, whatever comes
 	hd_ns since; /* the progress thread's: found unfinished then; 0: not yet */
 };
@@ -72,7 +72,7 @@ int heddle_far_reduce(
 );
 /* The progress thread's. 1: the core can be told; 0: the caller's stream has not come so far; -EIO, with words. */
 int heddle_far_ready(const struct heddle_ticket *ticket);
-/* What the core is told of a push. -EDOM: *not_finite is the first value that may not travel. */
+/* Prepares the packer of a push for the core. -EDOM: *not_finite is the first value that may not travel. */
 int heddle_far_look(
 	const struct heddle_ticket *ticket,
 	struct hd_packer *packer,

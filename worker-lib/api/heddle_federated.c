@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Federated clients: their steps, rounds and what they hand over. */
 #include "hd_kernels.h"
-#include "heddle_federated.h"
 #include "heddle_private.h"
 
 #include <errno.h>
@@ -32,7 +31,7 @@ int heddle_prox_apply(
 	return 0;
 }
 
-int heddle_spec_federated(struct heddle_spec *spec, const struct heddle_federated *rounds) {
+int heddle_spec_set_federated(struct heddle_spec *spec, const struct heddle_federated *rounds) {
 	if (!spec || !rounds || rounds->size != sizeof *rounds)
 		return heddle_fail(-EINVAL, "spec or federated: NULL, or size");
 	if (rounds->max_epochs > EPOCHS_MAX)
@@ -58,44 +57,44 @@ int heddle_spec_federated(struct heddle_spec *spec, const struct heddle_federate
 	};
 	spec->job.sync = HD_SYNC_FEDERATED;
 	spec->job.sync_count = 0;
-	heddle_spec_sgd(spec, 1, 0, 0);
+	heddle_spec_set_sgd(spec, 1, 0, 0);
 	return 0;
 }
 
 /* --- rounds --------------------------------------------------------------------------------- */
 
-void heddle_on_round(void *owner, const struct hd_round_word *word) {
+void heddle_on_round(void *owner, const struct hd_round_info *info) {
 	struct heddle *fabric = owner;
 
 	pthread_mutex_lock(&fabric->lock);
-	fabric->word = *word;
-	fabric->word_is_new = true;
+	fabric->info = *info;
+	fabric->round_is_new = true;
 	fabric->lack_is_new = false;
 	heddle_count_end(fabric);
 	pthread_cond_broadcast(&fabric->changed);
 	pthread_mutex_unlock(&fabric->lock);
 }
 
-void heddle_on_lack(void *owner, const struct hd_lack_word *word) {
+void heddle_on_lack(void *owner, const struct hd_lack_info *info) {
 	struct heddle *fabric = owner;
 
 	pthread_mutex_lock(&fabric->lock);
-	fabric->lack = *word;
+	fabric->lack = *info;
 	fabric->lack_is_new = true;
 	heddle_count_end(fabric);
 	pthread_cond_broadcast(&fabric->changed);
 	pthread_mutex_unlock(&fabric->lock);
 }
 
-static bool has_word(const void *arg) {
+static bool has_news(const void *arg) {
 	const struct heddle *fabric = arg;
 
-	return fabric->word_is_new || fabric->lack_is_new || fabric->refused || fabric->left;
+	return fabric->round_is_new || fabric->lack_is_new || fabric->refused || fabric->left;
 }
 
 /* With the lock held. */
 static int tell_lack(struct heddle *fabric) {
-	const struct hd_lack_word *lack = &fabric->lack;
+	const struct hd_lack_info *lack = &fabric->lack;
 
 	fabric->lack_is_new = false;
 	return heddle_fail(
@@ -109,7 +108,7 @@ static int tell_lack(struct heddle *fabric) {
 	);
 }
 
-int heddle_round_get(struct heddle *fabric, struct heddle_round *round, int timeout_ms) {
+int heddle_round_wait(struct heddle *fabric, struct heddle_round *round, int timeout_ms) {
 	int rc = heddle_check(fabric);
 
 	if (rc < 0)
@@ -119,42 +118,42 @@ int heddle_round_get(struct heddle *fabric, struct heddle_round *round, int time
 	if (fabric->spec->job.sync != HD_SYNC_FEDERATED)
 		return heddle_fail(-EINVAL, "the job is not federated");
 	pthread_mutex_lock(&fabric->lock);
-	rc = heddle_wait_until(fabric, has_word, fabric, timeout_ms);
+	rc = heddle_wait_until(fabric, has_news, fabric, timeout_ms);
 	if (rc == 0 && fabric->refused)
 		rc = heddle_fail(-ECONNREFUSED, "%s", fabric->refusal);
 	else if (rc == 0 && fabric->left)
 		rc = heddle_fail(-ESHUTDOWN, "left");
-	else if (rc == 0 && !fabric->word_is_new)
+	else if (rc == 0 && !fabric->round_is_new)
 		rc = tell_lack(fabric);
 	if (rc == 0) {
-		const struct hd_round_word *word = &fabric->word;
+		const struct hd_round_info *info = &fabric->info;
 
 		*round = (struct heddle_round){
 			.size = sizeof *round,
-			.round = word->round,
-			.version = word->version,
-			.place = word->place,
-			.clients = word->clients,
-			.max_epochs = word->epochs,
-			.drop_stragglers = word->drops,
-			.mu = word->mu,
-			.ends_at = word->until == HD_NEVER ? -1 : (double)word->until * 1e-9,
+			.round = info->round,
+			.version = info->version,
+			.index = info->place,
+			.clients = info->clients,
+			.max_epochs = info->epochs,
+			.drop_stragglers = info->drops,
+			.mu = info->mu,
+			.ends_at_s = info->until == HD_NEVER ? -1 : (double)info->until * 1e-9,
 		};
-		fabric->word_is_new = false;
+		fabric->round_is_new = false;
 	}
 	pthread_mutex_unlock(&fabric->lock);
 	return rc;
 }
 
-double heddle_round_seconds_left(struct heddle *fabric, const struct heddle_round *round) {
+double heddle_round_time_left_s(struct heddle *fabric, const struct heddle_round *round) {
 	double left;
 
 	if (!round || round->size != sizeof *round || heddle_check(fabric) < 0
-	    || heddle_superseded(fabric, round->version))
+	    || heddle_is_superseded(fabric, round->version))
 		return 0;
-	if (round->ends_at < 0)
+	if (round->ends_at_s < 0)
 		return HUGE_VAL;
-	left = round->ends_at - (double)hd_driver_now() * 1e-9;
+	left = round->ends_at_s - (double)hd_driver_now() * 1e-9;
 	return left > 0 ? left : 0;
 }
 
@@ -162,7 +161,7 @@ double heddle_round_seconds_left(struct heddle *fabric, const struct heddle_roun
 
 static int check_work(const struct heddle_round *round, const struct heddle_work *work) {
 	if (!round || round->size != sizeof *round || round->round == 0)
-		return heddle_fail(-EINVAL, "round: none that heddle_round_get() gave");
+		return heddle_fail(-EINVAL, "round: none that heddle_round_wait() gave");
 	if (!work || work->size != sizeof *work)
 		return heddle_fail(-EINVAL, "work: NULL, or size");
 	if (work->samples == 0 || work->samples > SAMPLES_MAX)
@@ -228,7 +227,7 @@ static int check_range(const struct heddle *fabric, const struct heddle_ticket *
 	return 0;
 }
 
-int heddle_round_push(
+int heddle_round_push_start(
 	struct heddle *fabric,
 	const struct heddle_round *round,
 	const struct heddle_work *work,
@@ -251,7 +250,7 @@ int heddle_round_push(
 		return rc;
 	if (!w_t || !w || !out)
 		return heddle_fail(-EINVAL, "w_t, w or ticket: NULL");
-	ticket = heddle_ticket_new(fabric, 0);
+	ticket = heddle_ticket_new(fabric, HEDDLE_DIRECTION_PUSH);
 	if (!ticket || heddle_ticket_copy(fabric, ticket, fabric->values * sizeof(float)) < 0) {
 		free(ticket);
 		return heddle_fail(-ENOMEM, "no memory");

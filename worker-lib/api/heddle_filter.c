@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The significance filter between a training loop and its pushes. */
 #include "hd_filter.h"
-#include "heddle_filter.h"
 #include "heddle_private.h"
 
 #include <assert.h>
@@ -37,7 +36,7 @@ static int check_filter_options(const struct heddle_filter_options *options, uin
 			options->block,
 			HD_FILTER_BLOCK_MAX
 		);
-	if ((unsigned)options->decay > HEDDLE_FILTER_CONSTANT)
+	if ((unsigned)options->decay > HEDDLE_FILTER_DECAY_CONSTANT)
 		return heddle_fail(-EINVAL, "decay: %d is unknown", (int)options->decay);
 	return 0;
 }
@@ -63,7 +62,7 @@ int heddle_filter_create(
 		.factor = options->factor,
 		.block = options->block > 0 ? options->block : 1,
 		.bridge = options->bridge,
-		.constant = options->decay == HEDDLE_FILTER_CONSTANT,
+		.constant = options->decay == HEDDLE_FILTER_DECAY_CONSTANT,
 		.always = options->always != 0,
 	};
 	rc = hd_filter_init(&filter->core, values, &settings);
@@ -83,8 +82,8 @@ void heddle_filter_destroy(struct heddle_filter *filter) {
 }
 
 static void point_at(const struct heddle_filter *filter, struct heddle_sparse *sparse) {
-	sparse->runs = (const struct heddle_run *)(const void *)filter->core.runs;
-	sparse->run_count = filter->core.run_count;
+	sparse->ranges = (const struct heddle_range *)(const void *)filter->core.runs;
+	sparse->range_count = filter->core.run_count;
 	sparse->data = filter->core.data;
 }
 
@@ -92,10 +91,10 @@ static void point_at(const struct heddle_filter *filter, struct heddle_sparse *s
 static int shorter(const struct heddle_filter *filter, int result) {
 	const struct hd_significance *core = &filter->core;
 
-	if (result == HEDDLE_FILTER_SPARSE
+	if (result == HEDDLE_FILTER_RESULT_SPARSE
 	    && hd_runs_bytes(core->runs, core->run_count, CHUNK_BYTES)
 		    > core->values * sizeof(float))
-		return HEDDLE_FILTER_DENSE;
+		return HEDDLE_FILTER_RESULT_DENSE;
 	return result;
 }
 
@@ -106,7 +105,7 @@ step_of(struct heddle_filter *filter, float *x, float *update, uint64_t step, bo
 	);
 
 	filter->stats.steps++;
-	filter->stats.silent += result == HEDDLE_FILTER_NOTHING;
+	filter->stats.silent += result == HEDDLE_FILTER_RESULT_NOTHING;
 	filter->stats.sent_values += filter->core.sent;
 	filter->stats.sent_norm = sqrt(filter->core.sent2);
 	return shorter(filter, result);
@@ -140,13 +139,14 @@ static int send_values(
 	struct heddle_sparse sparse;
 	int rc = -E2BIG;
 
-	if (result == HEDDLE_FILTER_SPARSE && filter->core.settings.v > 0.0f
+	if (result == HEDDLE_FILTER_RESULT_SPARSE && filter->core.settings.v > 0.0f
 	    && hd_worker_chunk_bytes(fabric->worker) >= HD_RUN_BYTES_MIN
 	    && (!options || options->payload == HEDDLE_PAYLOAD_FP32)) {
 		point_at(filter, &sparse);
-		rc = heddle_push_sparse(fabric, &sparse, step->base, options, ticket);
+		rc = heddle_push_sparse_start(fabric, &sparse, step->base, options, ticket);
 	}
-	return rc == -E2BIG ? heddle_push(fabric, step->update, step->base, options, ticket) : rc;
+	return rc == -E2BIG ? heddle_push_start(fabric, step->update, step->base, options, ticket) :
+			      rc;
 }
 
 /* All that a push refuses as nonsense: once the step is made, x has moved. */
@@ -182,7 +182,7 @@ static int check_push(
 	return 0;
 }
 
-int heddle_filter_push(
+int heddle_filter_push_start(
 	struct heddle_filter *filter,
 	struct heddle *fabric,
 	const struct heddle_filter_step *step,
@@ -201,7 +201,7 @@ int heddle_filter_push(
 	result = step_of(filter, step->x, step->update, step->step, everything);
 	heddle_report_norms(fabric, filter->stats.sent_norm, sqrt(filter->core.held2));
 	/* Without a threshold an update of zeros is one, too. */
-	if (result == HEDDLE_FILTER_NOTHING && filter->core.settings.v > 0.0f)
+	if (result == HEDDLE_FILTER_RESULT_NOTHING && filter->core.settings.v > 0.0f)
 		return 1;
 	rc = send_values(filter, fabric, result, step, options, ticket);
 	if (rc < 0)
@@ -209,7 +209,7 @@ int heddle_filter_push(
 	return rc;
 }
 
-int heddle_filter_flush(
+int heddle_filter_flush_start(
 	struct heddle_filter *filter,
 	struct heddle *fabric,
 	uint64_t base,
@@ -223,7 +223,7 @@ int heddle_filter_flush(
 		return rc;
 	step.update = filter->core.held;
 	result = shorter(filter, (int)hd_filter_flush(&filter->core));
-	if (result == HEDDLE_FILTER_NOTHING)
+	if (result == HEDDLE_FILTER_RESULT_NOTHING)
 		return 1;
 	rc = send_values(filter, fabric, result, &step, options, ticket);
 	if (rc < 0)
@@ -242,7 +242,7 @@ int heddle_filter_take(struct heddle_filter *filter, float *update, struct heddl
 	result = shorter(filter, (int)hd_filter_flush(&filter->core));
 	point_at(filter, sparse);
 	memcpy(update, filter->core.held, filter->core.values * sizeof(float));
-	filter->stats.flushes += result != HEDDLE_FILTER_NOTHING;
+	filter->stats.flushes += result != HEDDLE_FILTER_RESULT_NOTHING;
 	filter->stats.sent_norm = sqrt(filter->core.held2);
 	hd_filter_clear(&filter->core);
 	return result;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who takes part in the job, and notices of preemption. */
-#include "heddle_elastic.h"
 #include "heddle_private.h"
 
 #include <assert.h>
@@ -11,9 +10,31 @@
 #include <unistd.h>
 
 static_assert(HEDDLE_WORKERS_MAX == HD_WORKERS_MAX, "ranks are the core's");
-static_assert((int)HEDDLE_SCALE_MAX == HD_SCALE_MAX, "whoever scales, that is the most");
+static_assert((int)HEDDLE_SCALE_MAX == HD_SCALE_MAX, "both limits are the same");
 
-int heddle_members(struct heddle *fabric, struct heddle_members *members) {
+/* The ranks of the roster, as far as there is room; this worker's place among them, or -1. */
+static int list_ranks(const struct heddle *fabric, int *ranks, size_t capacity) {
+	uint32_t count = 0;
+	int mine = -1;
+
+	for (int rank = 0; rank < HEDDLE_WORKERS_MAX && count < fabric->roster.count; rank++) {
+		if (!hd_roster_has(&fabric->roster, (uint16_t)rank))
+			continue;
+		if (count < capacity)
+			ranks[count] = rank;
+		if (rank == fabric->rank)
+			mine = (int)count;
+		count++;
+	}
+	return mine;
+}
+
+int heddle_get_members(
+	struct heddle *fabric,
+	struct heddle_members *members,
+	int *ranks,
+	size_t capacity
+) {
 	int rc = heddle_check(fabric);
 	bool stepped;
 
@@ -26,8 +47,8 @@ int heddle_members(struct heddle *fabric, struct heddle_members *members) {
 		&& fabric->spec->job.sync != HD_SYNC_FEDERATED;
 	pthread_mutex_lock(&fabric->lock);
 	members->change = fabric->roster.change;
-	members->count
-		= (uint32_t)hd_roster_list(&fabric->roster, members->rank, HEDDLE_WORKERS_MAX);
+	members->count = fabric->roster.count;
+	members->index = list_ranks(fabric, ranks, ranks ? capacity : 0);
 	members->target = fabric->roster.target;
 	members->sync_count = fabric->roster.sync_count;
 	members->tau_max = fabric->roster.tau_max;
@@ -56,7 +77,7 @@ float heddle_members_scale(const struct heddle_members *members, uint32_t base, 
 }
 
 /* More workers than the bound makes a closed loop of them drop updates: said once each time that it comes to that. */
-static void say_tau(struct heddle *fabric, uint32_t count, uint32_t tau_max) {
+static void log_tau(struct heddle *fabric, uint32_t count, uint32_t tau_max) {
 	char text[HD_TEXT_BYTES_MAX];
 
 	if (!fabric->log || tau_max == 0 || count <= tau_max)
@@ -83,7 +104,7 @@ void heddle_on_members(void *owner, const struct hd_roster *roster) {
 	pthread_cond_broadcast(&fabric->changed);
 	pthread_mutex_unlock(&fabric->lock);
 	if (before <= tau_max)
-		say_tau(fabric, roster->count, tau_max);
+		log_tau(fabric, roster->count, tau_max);
 }
 
 /* --- what is reported ------------------------------------------------------------------------- */
@@ -153,7 +174,7 @@ void heddle_take_report(struct heddle *fabric, hd_ns now) {
 /* --- preemption ----------------------------------------------------------------------------- */
 
 /* Also from a signal handler: no lock, and nothing but an atomic word, the clock and a write(). */
-int heddle_preempt_notice(struct heddle *fabric, double seconds) {
+int heddle_notify_preemption(struct heddle *fabric, double seconds) {
 	int before = errno;
 
 	if (!fabric || !(seconds > 0) || seconds > HD_NOTICE_US_MAX * 1e-6)

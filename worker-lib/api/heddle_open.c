@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening a job from options and the environment, and leaving it. */
 #include "hd_text.h"
+#include "heddle_aggregator.h"
+#include "heddle_environment.h"
 #include "heddle_private.h"
 
 #include <errno.h>
@@ -13,25 +15,6 @@
 #include <unistd.h>
 
 /* --- options -------------------------------------------------------------------------------- */
-
-static const char *text_or_env(const char *option, const char *name) {
-	const char *value = option ? option : getenv(name);
-
-	return value && *value ? value : NULL;
-}
-
-/* A whole number in min..max from the environment, as options have them, or `otherwise` when it is not set. */
-static int number_from_env(const char *name, int min, int max, int otherwise, int *out) {
-	const char *text = text_or_env(NULL, name);
-	uint64_t value = 0;
-
-	if (text && (!hd_text_whole(text, (uint64_t)max, &value) || value < (uint64_t)min))
-		return heddle_fail(
-			-EINVAL, "%s: '%.32s' is not a whole number in %d..%d", name, text, min, max
-		);
-	*out = text ? (int)value : otherwise;
-	return 0;
-}
 
 static int resolve(const char *text, const char *what, struct hd_addr *addr) {
 	int rc;
@@ -56,11 +39,13 @@ static int set_rank(struct heddle *fabric, struct setup *setup) {
 
 	fabric->rank = setup->options.rank;
 	if (fabric->rank < 0)
-		rc = number_from_env("HEDDLE_RANK", 0, HD_WORKERS_MAX - 1, 0, &fabric->rank);
+		rc = heddle_number_from_env("HEDDLE_RANK", 0, HD_WORKERS_MAX - 1, 0, &fabric->rank);
 	if (rc == 0 && fabric->rank >= HD_WORKERS_MAX)
-		rc = heddle_fail(-EINVAL, "rank: beyond %d (HD_WORKERS_MAX)", HD_WORKERS_MAX - 1);
+		rc = heddle_fail(
+			-EINVAL, "rank: %d is beyond %d", fabric->rank, HEDDLE_WORKERS_MAX - 1
+		);
 	if (rc == 0)
-		rc = number_from_env(
+		rc = heddle_number_from_env(
 			"HEDDLE_WORLD_SIZE", 1, HD_WORKERS_MAX, 1, &fabric->world_size
 		);
 	setup->worker.rank = (uint16_t)fabric->rank;
@@ -71,7 +56,7 @@ static int set_rank(struct heddle *fabric, struct setup *setup) {
 }
 
 static int set_host(struct setup *setup) {
-	const char *host = text_or_env(setup->options.host, "HEDDLE_HOST");
+	const char *host = heddle_text_or_env(setup->options.host, "HEDDLE_HOST");
 
 	if (host && strlen(host) > HD_NAME_BYTES_MAX)
 		return heddle_fail(
@@ -87,14 +72,15 @@ static int set_host(struct setup *setup) {
 
 static int set_addresses(struct setup *setup) {
 	const struct heddle_options *options = &setup->options;
-	const char *controller = text_or_env(options->controller, "HEDDLE_CONTROLLER");
-	const char *server = text_or_env(options->server, "HEDDLE_SERVER");
-	const char *bind = text_or_env(options->bind, "HEDDLE_BIND");
+	const char *controller = heddle_text_or_env(options->controller, "HEDDLE_CONTROLLER");
+	const char *server = heddle_text_or_env(options->server, "HEDDLE_SERVER");
+	const char *bind = heddle_text_or_env(options->bind, "HEDDLE_BIND");
 	int rc;
 
 	if (!controller && !server)
 		return heddle_fail(
-			-EDESTADDRREQ, "neither HEDDLE_CONTROLLER nor HEDDLE_SERVER is set"
+			-EDESTADDRREQ,
+			"no controller and no server: set HEDDLE_CONTROLLER or HEDDLE_SERVER"
 		);
 	rc = resolve(controller, "controller", &setup->worker.controller);
 	if (rc == 0)
@@ -163,12 +149,12 @@ static int copy_spec(struct heddle *fabric, const struct heddle_spec *spec) {
 }
 
 static int read_keys(struct heddle *fabric, const struct setup *setup) {
-	const char *path = text_or_env(setup->options.key_file, "HEDDLE_KEY_FILE");
+	const char *path = heddle_text_or_env(setup->options.key_file, "HEDDLE_KEY_FILE");
 	char error[HD_TEXT_BYTES_MAX];
 	int rc;
 
 	if (!path)
-		return heddle_fail(-EINVAL, "key file: HEDDLE_KEY_FILE is not set");
+		return heddle_fail(-EINVAL, "no key file: set HEDDLE_KEY_FILE");
 	rc = hd_program_read_keys(path, &fabric->keys, error, sizeof error);
 	if (rc < 0)
 		return heddle_fail(rc, "key file: %s", error);
@@ -188,7 +174,7 @@ static void on_log_trouble(void *owner, const char *sentence) {
 }
 
 static int open_driver(struct heddle *fabric, struct setup *setup) {
-	const char *events = text_or_env(setup->options.events, "HEDDLE_EVENTS");
+	const char *events = heddle_text_or_env(setup->options.events, "HEDDLE_EVENTS");
 	char error[HD_TEXT_BYTES_MAX];
 	int rc;
 
@@ -215,7 +201,7 @@ static int choose_chunk(struct setup *setup) {
 
 	if (setup->options.chunk_bytes > 0)
 		return 0;
-	rc = number_from_env(
+	rc = heddle_number_from_env(
 		"HEDDLE_CHUNK_BYTES", HD_CHUNK_BYTES_MIN, HD_CHUNK_BYTES_MAX, 0, &bytes
 	);
 	if (rc == 0 && bytes % 4 != 0)
@@ -230,7 +216,7 @@ static int open_worker(struct heddle *fabric, struct setup *setup) {
 
 	if (rc < 0)
 		return heddle_fail(rc, "random numbers: %s", heddle_strerror(rc));
-	rc = number_from_env("HEDDLE_KEEP_MB", 0, 1 << 24, 0, &keep_mb);
+	rc = heddle_number_from_env("HEDDLE_KEEP_MB", 0, 1 << 24, 0, &keep_mb);
 	if (rc == 0)
 		rc = choose_chunk(setup);
 	if (rc < 0)
@@ -274,6 +260,7 @@ static int init_lock(struct heddle *fabric) {
 
 /* Everything but the struct itself, which tickets may still look at. */
 static void close_parts(struct heddle *fabric) {
+	heddle_aggregator_close(fabric);
 	heddle_core_destroy(fabric);
 	hd_driver_close(fabric->driver);
 	(void)hd_event_log_close(fabric->events);
@@ -285,6 +272,17 @@ static void close_parts(struct heddle *fabric) {
 	fabric->events = NULL;
 	fabric->spec = NULL;
 	fabric->ended_fd = -1;
+}
+
+static int open_aggregator(struct heddle *fabric, const struct setup *setup) {
+	const struct heddle_aggregator_setup aggregator = {
+		.worker = &setup->worker,
+		.bind_ipv4 = setup->driver.bind.ipv4,
+		.other_driver = hd_driver_was_chosen(&setup->driver.options),
+		.memory_mb = setup->options.aggregator_mb,
+	};
+
+	return heddle_aggregator_open(fabric, &aggregator);
 }
 
 static int open_parts(
@@ -303,6 +301,8 @@ static int open_parts(
 		rc = open_driver(fabric, &setup);
 	if (rc == 0)
 		rc = open_worker(fabric, &setup);
+	if (rc == 0)
+		rc = open_aggregator(fabric, &setup);
 	if (rc < 0)
 		return rc;
 	if (!fabric->manual) {
@@ -310,7 +310,8 @@ static int open_parts(
 		if (fabric->ended_fd < 0)
 			return heddle_fail(-errno, "eventfd: %s", heddle_strerror(errno));
 	}
-	return fabric->manual ? 0 : heddle_start_thread(fabric);
+	rc = heddle_aggregator_start(fabric);
+	return rc < 0 || fabric->manual ? rc : heddle_start_thread(fabric);
 }
 
 int heddle_open(
@@ -355,7 +356,7 @@ static bool joined_or_refused(const void *arg) {
 	return fabric->joined || fabric->refused;
 }
 
-/* Who keeps us waiting. */
+/* The node that keeps us waiting. */
 static const char *silent(const struct hd_worker_stats *stats) {
 	if (stats->server)
 		return "the server does not answer";
@@ -397,6 +398,7 @@ static bool has_left(const void *arg) {
 }
 
 int heddle_leave(struct heddle *fabric, int timeout_ms) {
+	hd_ns until = timeout_ms < 0 ? HD_NEVER : hd_driver_now() + (hd_ns)timeout_ms * HD_MS;
 	int rc = heddle_check(fabric);
 
 	if (rc < 0)
@@ -405,6 +407,8 @@ int heddle_leave(struct heddle *fabric, int timeout_ms) {
 	fabric->closing = true;
 	hd_driver_wake(fabric->driver);
 	rc = heddle_wait_until(fabric, has_left, fabric, timeout_ms);
+	if (rc == 0)
+		rc = heddle_wait_sums(fabric, until);
 	pthread_mutex_unlock(&fabric->lock);
 	return rc;
 }
@@ -418,6 +422,7 @@ int heddle_close(struct heddle *fabric, int timeout_ms) {
 		/* A thread that does not exist here may have held the lock and been inside the
 		 * core: only what has no state of its own is given back. */
 		hd_driver_abandon(fabric->driver);
+		heddle_aggregator_abandon(fabric);
 		hd_keyring_fini(&fabric->keys);
 		if (fabric->ended_fd >= 0)
 			close(fabric->ended_fd);
@@ -430,7 +435,7 @@ int heddle_close(struct heddle *fabric, int timeout_ms) {
 	pthread_mutex_unlock(&fabric->lock);
 	if (fabric->has_thread)
 		pthread_join(fabric->thread, NULL);
-	/* Bytes that are borrowed or pulled into are nobody's concern once the core is gone. */
+	/* Once the core is gone, nothing uses the bytes that are borrowed or pulled into. */
 	close_parts(fabric);
 	pthread_mutex_lock(&fabric->lock);
 	heddle_end_tickets(fabric, HEDDLE_REASON_CLOSED);

@@ -4,7 +4,7 @@
  *
  *   caller's threads                     progress thread (manual: the caller's)
  *   ----------------                     --------------------------------------
- *   heddle_push: ticket, copy
+ *   heddle_push_start: ticket, copy
  *     -> commands (bounded) -- wake -->  on_woken: hd_worker_push ...
  *   heddle_ticket_wait   <-- changed --  on_ticket, on_released: status under the lock
  *
@@ -15,6 +15,7 @@
 #define HEDDLE_PRIVATE_H
 
 #include "hd_program.h"
+#include "hd_roster.h"
 #include "hd_worker.h"
 #include "hd_worker_times.h"
 #include "heddle.h"
@@ -53,15 +54,22 @@ struct heddle_ticket {
 	const struct hd_run *runs; /* sparse; NULL: dense */
 	size_t run_count;
 	uint64_t values; /* of data */
-	float *into; /* pull */
+	void *into; /* pull, all-reduce */
 	uint8_t dtype; /* push: in which it travels */
 	struct heddle_far *far; /* data or into are on a device; NULL: on the host */
-	uint64_t have;
+	uint64_t have, room; /* room: of into, in values */
 	bool conditional;
 	float weight; /* push of a federated job */
 	struct hd_work work; /* said before it; round 0: nothing */
-	bool reduce, average; /* all-reduce: data, into and values */
-	uint8_t order;
+	bool reduce; /* a collective: data, into and values */
+	uint8_t type, op, order; /* its values', enum hd_dtype; how they are combined */
+	uint8_t collective; /* enum hd_collective */
+	uint16_t root, exact;
+	int *ranks; /* options' */
+	size_t rank_capacity;
+	struct hd_roster members; // lock: empty: unknown
+	char tag[HEDDLE_TAG_BYTES_MAX + 1];
+	char words[HD_TEXT_BYTES_MAX + 1]; // lock: until it has ended
 	uint32_t round; /* by which the core knows it; set when it has taken it */
 };
 
@@ -86,6 +94,7 @@ struct heddle {
 	struct hd_worker *worker;
 	pthread_t thread;
 	bool has_thread;
+	struct heddle_aggregator *aggregator; /* beside the worker; NULL: none */
 	int ended_fd; /* counts ends, for poll() */
 
 	pthread_mutex_t lock;
@@ -97,13 +106,13 @@ struct heddle {
 	int error; // lock: 0, or why nothing goes on: an errno of the socket, -EIO (its core is dead)
 	char error_text[HD_TEXT_BYTES_MAX + 1]; // lock
 	uint64_t version; // lock: of the last JOINED
-	_Atomic uint64_t newest; // writer: the progress thread, readers: heddle_superseded()
+	_Atomic uint64_t newest; // writer: the progress thread, readers: heddle_is_superseded()
 	uint32_t tau_max; // lock
 	uint64_t ends, ends_seen; // lock; changes of the members count too
 	struct hd_roster roster; // lock
-	struct hd_round_word word; // lock: of a federated job
-	bool word_is_new; // lock: nobody has taken it yet
-	struct hd_lack_word lack; // lock: of such a job
+	struct hd_round_info info; // lock: of a federated job
+	bool round_is_new; // lock: no caller has taken it yet
+	struct hd_lack_info lack; // lock: of such a job
 	bool lack_is_new; // lock: the same
 	struct hd_worker_observation seen; // lock: not handed to the core yet; samples 0: nothing
 	float sent_norm, held_norm; // lock: of the next report; < 0: not known
@@ -124,8 +133,8 @@ struct heddle {
 };
 
 /* Sets heddle_last_error() and returns the code. */
-#define heddle_fail(code, ...) (heddle_say(__VA_ARGS__), (code))
-__attribute__((format(printf, 1, 2))) void heddle_say(const char *format, ...);
+#define heddle_fail(code, ...) (heddle_set_error(__VA_ARGS__), (code))
+__attribute__((format(printf, 1, 2))) void heddle_set_error(const char *format, ...);
 
 /* 0, -EINVAL (NULL), or -ECHILD in another process than the one that opened it. */
 int heddle_check(const struct heddle *fabric);
@@ -149,20 +158,18 @@ void heddle_ticket_end(
 	enum heddle_state state,
 	enum heddle_reason reason
 );
-/* The core at rest, or dead: what has not ended has failed; what is kept for a restart of the server is let go of. */
+/* The core at rest, or dead: tickets that have not ended fail; those kept for a restart of the server are released. */
 void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason);
-/* Has heddle_fd() readable. */
-void heddle_count_end(struct heddle *fabric);
+void heddle_count_end(struct heddle *fabric); /* heddle_fd() becomes readable */
 void heddle_ticket_let_go(struct heddle_ticket *ticket);
-/* The core does not know it, or not any more. What a device may still read is let go of in its turn. */
+/* The core does not know it, or not any more. Memory that a device may still read is released in its turn. */
 void heddle_ticket_withdraw(struct heddle_ticket *ticket);
 /* The caller has taken what it wants of the copy. */
 void heddle_ticket_taken(struct heddle_ticket *ticket);
 void heddle_ticket_unref(struct heddle_ticket *ticket);
 /* Without the lock: a ticket with references, and into the queue with it (or it is freed). */
-struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction);
-/* One that was never queued. */
-void heddle_ticket_discard(struct heddle *fabric, struct heddle_ticket *ticket);
+struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, enum heddle_direction direction);
+void heddle_ticket_discard(struct heddle *fabric, struct heddle_ticket *ticket); /* never queued */
 int heddle_ticket_finite(const struct heddle *fabric, const struct heddle_ticket *ticket);
 int heddle_ticket_enqueue(struct heddle *fabric, struct heddle_ticket *ticket);
 /* Without the lock: room for the ticket's copy. -ENOMEM. */
@@ -172,10 +179,9 @@ int heddle_check_memory(enum heddle_memory memory, const void *stream);
 /* The same where only the host's memory is taken. -ENOTSUP. */
 int heddle_check_host(enum heddle_memory memory, const void *stream);
 /* -EDOM: which value it is, by the tensor that it is in, and what it is. */
-int heddle_say_not_finite(const struct heddle *fabric, uint64_t index, const char *what);
+int heddle_set_not_finite(const struct heddle *fabric, uint64_t index, const char *what);
 int heddle_check_payload(enum heddle_payload payload);
-/* Drops one reference and unlocks; frees when it was the last. */
-void heddle_unlock_unref(struct heddle *fabric, unsigned references);
+void heddle_unlock_unref(struct heddle *fabric, unsigned references); /* may free it */
 
 /* --- heddle_core.c -------------------------------------------------------------------------- */
 /* What a call of the core is told; what a call does not need is 0. */
@@ -190,7 +196,20 @@ struct heddle_turn {
 
 typedef int heddle_core_call(struct heddle *fabric, const struct heddle_turn *turn);
 
-/* Makes the call, which may enter the core, without the lock. -EIO: an assertion failed in it, now or before. */
+/* Where an assertion failed, and which. */
+#define HEDDLE_GUARD_BYTES (HD_TEXT_BYTES_MAX + 1)
+
+/* Makes a call that enters a core, without the lock; *rc is its result. False with words: an assertion failed in it. */
+bool heddle_guard(
+	struct heddle *fabric,
+	heddle_core_call *call,
+	const struct heddle_turn *turn,
+	char words[HEDDLE_GUARD_BYTES],
+	int *rc
+);
+/* Keeps the memory of a core in which an assertion failed, for a debugger. */
+void heddle_keep_dead(void *core);
+/* The call's result, without the lock, of the worker's core. -EIO: an assertion failed in it, now or before. */
 int heddle_enter(struct heddle *fabric, heddle_core_call *call, const struct heddle_turn *turn);
 extern const struct hd_core_ops heddle_core_ops; /* the core is the handle */
 int heddle_core_create(struct heddle *fabric, const struct hd_worker_config *config);
@@ -198,10 +217,8 @@ void heddle_core_destroy(struct heddle *fabric);
 
 /* --- heddle_drive.c ------------------------------------------------------------------------- */
 int heddle_start_thread(struct heddle *fabric);
-/*
- * Waits with the lock held until `done(arg)`, an error of the handle, or the time; manual: drives meanwhile.
- * 0 = done, -ETIMEDOUT, -ESHUTDOWN (left: it never will be), -errno.
- */
+/* Waits with the lock held until `done(arg)`, an error of the handle, or the time; manual: drives meanwhile. 0 = done,
+ * -ETIMEDOUT, -ESHUTDOWN (left: it never will be), -errno. */
 int heddle_wait_until(
 	struct heddle *fabric,
 	bool (*done)(const void *arg),
@@ -210,8 +227,8 @@ int heddle_wait_until(
 );
 
 /* --- heddle_federated.c --------------------------------------------------------------------- */
-void heddle_on_round(void *owner, const struct hd_round_word *word);
-void heddle_on_lack(void *owner, const struct hd_lack_word *word);
+void heddle_on_round(void *owner, const struct hd_round_info *info);
+void heddle_on_lack(void *owner, const struct hd_lack_info *info);
 
 /* --- heddle_members.c ----------------------------------------------------------------------- */
 void heddle_on_members(void *owner, const struct hd_roster *roster);
@@ -223,10 +240,6 @@ void heddle_take_report(struct heddle *fabric, hd_ns now);
 void heddle_report_norms(struct heddle *fabric, double sent, double held);
 /* The progress thread's: tells the core of a notice. */
 void heddle_take_notice(struct heddle *fabric, hd_ns now, struct hd_sink *sink);
-
-/* --- heddle_reduce.c ------------------------------------------------------------------------ */
-/* Inside of heddle_enter(): hands an all-reduce to the core. */
-int heddle_reduce_begin(struct heddle *fabric, const struct heddle_turn *turn);
 
 /* --- heddle_progress.c ---------------------------------------------------------------------- */
 extern const struct hd_worker_ops heddle_worker_ops;

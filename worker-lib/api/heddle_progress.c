@@ -2,6 +2,7 @@
 /* What the progress thread does: commands to the core, its words about tickets to those who wait. */
 #include "hd_message.h"
 #include "hd_text.h"
+#include "heddle_call.h"
 #include "heddle_private.h"
 
 #include <assert.h>
@@ -19,24 +20,30 @@ static_assert(
 	"payload types are the wire's"
 );
 static_assert(
-	sizeof(struct hd_run) == sizeof(struct heddle_run)
-		&& offsetof(struct hd_run, count) == offsetof(struct heddle_run, count),
+	sizeof(struct hd_run) == sizeof(struct heddle_range)
+		&& offsetof(struct hd_run, count) == offsetof(struct heddle_range, count),
 	"runs are the core's"
 );
-static_assert((int)HD_TICKET_FAILED == (int)HEDDLE_FAILED, "states are the core's");
-static_assert((int)HD_TICKET_APPLIED == (int)HEDDLE_APPLIED, "states are the core's");
-static_assert((int)HD_TICKET_HELD == (int)HEDDLE_HELD, "states are the core's");
+static_assert(
+	(int)HD_PUSH == (int)HEDDLE_DIRECTION_PUSH && (int)HD_PULL == (int)HEDDLE_DIRECTION_PULL
+		&& (int)HD_REDUCE == (int)HEDDLE_DIRECTION_ALLREDUCE,
+	"directions are the wire's"
+);
+static_assert((int)HD_TICKET_FAILED == (int)HEDDLE_STATE_FAILED, "states are the core's");
+static_assert((int)HD_TICKET_APPLIED == (int)HEDDLE_STATE_APPLIED, "states are the core's");
+static_assert((int)HD_TICKET_HELD == (int)HEDDLE_STATE_HELD, "states are the core's");
 static_assert(
 	(int)HD_REASON_VERSION_MISMATCH == (int)HEDDLE_REASON_VERSION_MISMATCH
 		&& (int)HD_REASON_NOT_MODIFIED == (int)HEDDLE_REASON_NOT_MODIFIED
 		&& (int)HD_REASON_PREEMPTED == (int)HEDDLE_REASON_PREEMPTED
-		&& (int)HD_REASON_DEVICE == (int)HEDDLE_REASON_DEVICE,
+		&& (int)HD_REASON_DEVICE == (int)HEDDLE_REASON_DEVICE
+		&& (int)HD_REASON_ROOT == (int)HEDDLE_REASON_ROOT,
 	"reasons are the core's"
 );
 
 /* --- words of the core ---------------------------------------------------------------------- */
 
-static void say(struct heddle *fabric, enum heddle_log_level level, const char *text) {
+static void log_line(struct heddle *fabric, enum heddle_log_level level, const char *text) {
 	if (fabric->log)
 		fabric->log(fabric->log_arg, level, text);
 }
@@ -44,7 +51,7 @@ static void say(struct heddle *fabric, enum heddle_log_level level, const char *
 static void on_joined(void *owner, hd_version version, uint32_t tau_max) {
 	struct heddle *fabric = owner;
 
-	say(fabric, HEDDLE_LOG_INFO, "joined the job");
+	log_line(fabric, HEDDLE_LOG_INFO, "joined the job");
 	pthread_mutex_lock(&fabric->lock);
 	fabric->joined = true;
 	fabric->version = version;
@@ -59,7 +66,7 @@ static void on_joined(void *owner, hd_version version, uint32_t tau_max) {
 static void on_refused(void *owner, enum hd_reason reason, const char *text) {
 	struct heddle *fabric = owner;
 
-	say(fabric, HEDDLE_LOG_ERROR, text);
+	log_line(fabric, HEDDLE_LOG_ERROR, text);
 	pthread_mutex_lock(&fabric->lock);
 	fabric->refused = true;
 	hd_text_copy(
@@ -75,7 +82,7 @@ static void on_trouble(void *owner, enum hd_reason reason, const char *text) {
 
 	if (!text || !*text)
 		text = hd_reason_name(reason);
-	say(fabric, HEDDLE_LOG_WARNING, text);
+	log_line(fabric, HEDDLE_LOG_WARNING, text);
 	pthread_mutex_lock(&fabric->lock);
 	hd_text_copy(fabric->trouble, sizeof fabric->trouble, text);
 	pthread_mutex_unlock(&fabric->lock);
@@ -88,46 +95,51 @@ static bool ticket_gone(struct heddle *fabric) {
 }
 
 /* The core has what goes to a device: the ticket ends when it is there. */
-static bool lands(struct heddle_ticket *ticket, const struct hd_ticket *word) {
+static bool lands(struct heddle_ticket *ticket, const struct hd_ticket *info) {
 	if (!ticket->far || !ticket->far->to || ticket->far->abandoned
-	    || word->state != HD_TICKET_APPLIED)
+	    || info->state != HD_TICKET_APPLIED)
 		return false;
 	if (heddle_far_land(ticket) == 0)
 		return true;
-	heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_DEVICE);
-	if (word->direction == HD_PULL)
+	heddle_ticket_end(ticket, HEDDLE_STATE_FAILED, HEDDLE_REASON_DEVICE);
+	if (info->direction == HD_PULL)
 		heddle_ticket_let_go(ticket);
 	return true;
 }
 
-static void on_ticket(void *owner, const struct hd_ticket *word) {
+static void on_ticket(void *owner, const struct hd_ticket *info) {
 	struct heddle *fabric = owner;
-	struct heddle_ticket *ticket = word->user;
+	struct heddle_ticket *ticket = info->user;
 	struct heddle_status *status = &ticket->status;
 	bool more;
 
 	pthread_mutex_lock(&fabric->lock);
-	status->round = word->round;
-	status->base = word->base;
-	status->version = word->version;
-	status->delay = word->delay;
-	status->scale = word->scale;
-	status->granted = word->granted;
+	status->round = info->round;
+	status->base = info->base;
+	status->version = info->version;
+	status->delay = ticket->reduce ? 0 : info->delay;
+	status->workers = ticket->reduce ? info->delay : 0;
+	status->scale = info->scale;
+	status->granted = info->granted;
+	if (ticket->reduce)
+		ticket->members = info->members ? *info->members : (struct hd_roster){0};
+	if (info->words)
+		hd_text_copy(ticket->words, sizeof ticket->words, info->words);
 	fabric->stats = *hd_worker_stats(fabric->worker);
-	if (word->direction <= HD_PULL)
-		fabric->times[word->direction] = *hd_worker_times(fabric->worker, word->direction);
-	if (lands(ticket, word)) {
+	if (info->direction <= HD_PULL)
+		fabric->times[info->direction] = *hd_worker_times(fabric->worker, info->direction);
+	if (lands(ticket, info)) {
 		fabric->far_at = 0;
-	} else if (word->state >= HD_TICKET_APPLIED) {
+	} else if (info->state >= HD_TICKET_APPLIED) {
 		heddle_ticket_end(
-			ticket, (enum heddle_state)word->state, (enum heddle_reason)word->reason
+			ticket, (enum heddle_state)info->state, (enum heddle_reason)info->reason
 		);
-		if (word->direction == HD_PULL)
+		if (info->direction == HD_PULL)
 			heddle_ticket_let_go(ticket);
 	} else {
 		/* Also back from APPLIED, when a restart of the server lost it. */
 		ticket->ended = false;
-		status->state = (enum heddle_state)word->state;
+		status->state = (enum heddle_state)info->state;
 	}
 	more = ticket_gone(fabric);
 	pthread_mutex_unlock(&fabric->lock);
@@ -184,9 +196,11 @@ void heddle_on_event(void *owner, const struct hd_event *event) {
 	struct heddle *fabric = owner;
 
 	if (event->kind == HD_EVENT_FALLBACK)
-		say(fabric,
-		    HEDDLE_LOG_WARNING,
-		    "no controller: going on directly with the server until it is back");
+		log_line(
+			fabric,
+			HEDDLE_LOG_WARNING,
+			"no controller: going on directly with the server until it is back"
+		);
 	hd_event_log_add(fabric->events, event);
 }
 
@@ -207,10 +221,10 @@ look_far(struct heddle *fabric, const struct heddle_ticket *ticket, struct hd_pa
 	int rc = heddle_far_look(ticket, packer, &at);
 
 	if (rc < 0) {
-		rc = heddle_say_not_finite(
+		rc = heddle_set_not_finite(
 			fabric, at, "NaN, Inf, or beyond the payload type's range"
 		);
-		say(fabric, HEDDLE_LOG_ERROR, heddle_last_error());
+		log_line(fabric, HEDDLE_LOG_ERROR, heddle_last_error());
 	}
 	return rc;
 }
@@ -280,7 +294,7 @@ static bool is_ready(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns 
 	}
 	if (rc < 0 && !ticket->ended) {
 		heddle_far_log(fabric);
-		heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_DEVICE);
+		heddle_ticket_end(ticket, HEDDLE_STATE_FAILED, HEDDLE_REASON_DEVICE);
 	}
 	if (ticket->ended && !ticket->let_go) {
 		(void)ticket_gone(fabric);
@@ -311,9 +325,11 @@ run_command(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, stru
 		if (rc != 0) {
 			ticket->in_core = false;
 			if (rc < 0)
-				heddle_ticket_end(ticket, HEDDLE_FAILED, reason_of(fabric, rc));
+				heddle_ticket_end(
+					ticket, HEDDLE_STATE_FAILED, reason_of(fabric, rc)
+				);
 			else /* a straggler whose work does not count */
-				heddle_ticket_end(ticket, HEDDLE_DROPPED, HEDDLE_REASON_LATE);
+				heddle_ticket_end(ticket, HEDDLE_STATE_DROPPED, HEDDLE_REASON_LATE);
 			(void)ticket_gone(fabric);
 			heddle_ticket_let_go(ticket);
 		}
@@ -385,7 +401,7 @@ static hd_ns end_landed(struct heddle *fabric, hd_ns now) {
 		if (landed && !ticket->ended)
 			heddle_ticket_end(
 				ticket,
-				rc < 0 ? HEDDLE_FAILED : HEDDLE_APPLIED,
+				rc < 0 ? HEDDLE_STATE_FAILED : HEDDLE_STATE_APPLIED,
 				rc < 0 ? HEDDLE_REASON_DEVICE : HEDDLE_REASON_NONE
 			);
 		if ((landed && !ticket->reduce) || far->released)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a push hands over, checked. */
+/* A push's arguments, checked. */
 struct update {
 	const struct hd_run *runs; /* NULL: dense */
 	size_t run_count;
@@ -49,12 +49,12 @@ int heddle_check_push_options(const struct heddle_push_options *options) {
 }
 
 int heddle_check_not_federated(const struct heddle *fabric) {
-	/* It would weigh nothing that anybody has said. */
+	/* No caller has given its weight. */
 	return fabric->spec->job.sync != HD_SYNC_FEDERATED ?
 		0 :
 		heddle_fail(
 			-EINVAL,
-			"a federated job's updates go by heddle_round_push(), whole and unfiltered"
+			"a federated job's updates go by heddle_round_push_start(), whole and unfiltered"
 		);
 }
 
@@ -128,7 +128,7 @@ push(struct heddle *fabric, const struct update *update, uint64_t base, struct h
 		rc = heddle_check_model(fabric);
 	if (rc < 0)
 		return rc;
-	ticket = heddle_ticket_new(fabric, 0);
+	ticket = heddle_ticket_new(fabric, HEDDLE_DIRECTION_PUSH);
 	if (!ticket)
 		return heddle_fail(-ENOMEM, "no memory");
 	rc = update->far ? take_far(fabric, ticket, update) : take(fabric, ticket, update);
@@ -148,7 +148,7 @@ push(struct heddle *fabric, const struct update *update, uint64_t base, struct h
 	return rc;
 }
 
-int heddle_push(
+int heddle_push_start(
 	struct heddle *fabric,
 	const float *data,
 	uint64_t base,
@@ -180,16 +180,16 @@ static int check_sparse(struct heddle *fabric, struct update *update) {
 	    || hd_runs_check(update->runs, update->run_count, fabric->values, &update->values) < 0)
 		return heddle_fail(
 			-EINVAL,
-			"runs: they must ascend within the model's %llu values, disjoint, none empty",
+			"ranges: they must ascend within the model's %llu values, disjoint, none empty",
 			(unsigned long long)fabric->values
 		);
 	if (hd_runs_bytes(update->runs, update->run_count, chunk_bytes)
 	    > fabric->values * sizeof(float))
-		return heddle_fail(-E2BIG, "runs: more bytes than a dense update");
+		return heddle_fail(-E2BIG, "ranges: more bytes than a dense update");
 	return 0;
 }
 
-int heddle_push_sparse(
+int heddle_push_sparse_start(
 	struct heddle *fabric,
 	const struct heddle_sparse *sparse,
 	uint64_t base,
@@ -212,8 +212,8 @@ int heddle_push_sparse(
 	rc = heddle_check_host(given.memory, given.stream);
 	if (rc < 0)
 		return rc;
-	update.runs = (const struct hd_run *)(const void *)sparse->runs;
-	update.run_count = sparse->run_count;
+	update.runs = (const struct hd_run *)(const void *)sparse->ranges;
+	update.run_count = sparse->range_count;
 	update.data = sparse->data;
 	take_options(&update, &given);
 	rc = check_sparse(fabric, &update);
@@ -244,7 +244,7 @@ int heddle_pull_start(
 		rc = heddle_check_model(fabric);
 	if (rc < 0)
 		return rc;
-	ticket = heddle_ticket_new(fabric, 1);
+	ticket = heddle_ticket_new(fabric, HEDDLE_DIRECTION_PULL);
 	if (!ticket)
 		return heddle_fail(-ENOMEM, "no memory");
 	ticket->dtype = (uint8_t)given.payload;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which rows of a data set are whose, from nothing but who is there.
+ * Which rows of a data set are whose, from nothing but the list of members.
  *
  *   rows     0 ........................................ size - 1
  *   blocks   |  0  |  1  |  2  |  3  | ...            as equal as may be, SHARD_BLOCKS_MAX at most
@@ -20,7 +20,7 @@
 #define SHARD_ROWS_MAX (UINT64_C(1) << 47)
 
 /* As the finalizer of splitmix64: every bit of the input moves every bit of the result. */
-static uint64_t weight(uint64_t block, uint16_t rank) {
+static uint64_t weight(uint64_t block, int rank) {
 	uint64_t x = block * UINT64_C(0x9e3779b97f4a7c15)
 		+ ((uint64_t)rank + 1) * UINT64_C(0xd1342543de82ef95);
 
@@ -36,8 +36,14 @@ static uint64_t room_of(uint64_t blocks, uint32_t workers) {
 	return (uint64_t)(mean + fmax(mean / 4, 4 * sqrt(mean))) + 1;
 }
 
+/* The members, ascending. */
+struct members {
+	const int *rank;
+	uint32_t count;
+};
+
 /* The index of the worker that gets the block. Rooms are more than blocks: there is one. */
-static uint32_t choose(const struct heddle_members *members, const uint64_t *room, uint64_t block) {
+static uint32_t choose(const struct members *members, const uint64_t *room, uint64_t block) {
 	uint64_t best_weight = 0;
 	uint32_t best = UINT32_MAX;
 
@@ -52,31 +58,38 @@ static uint32_t choose(const struct heddle_members *members, const uint64_t *roo
 	return best;
 }
 
-static int check(const struct heddle_members *members, uint64_t size, int rank, uint32_t *mine) {
+static int check(const int *ranks, size_t rank_count, uint64_t size, int rank, uint32_t *mine) {
 	*mine = UINT32_MAX;
-	if (!members || members->size != sizeof *members)
-		return heddle_fail(-EINVAL, "members: NULL, or size");
-	if (members->count > HEDDLE_WORKERS_MAX)
+	if (!ranks && rank_count > 0)
+		return heddle_fail(-EINVAL, "ranks: NULL");
+	if (rank_count > HEDDLE_WORKERS_MAX)
 		return heddle_fail(
 			-EINVAL,
-			"members: %u, more than %d (HEDDLE_WORKERS_MAX)",
-			members->count,
+			"rank_count: %zu, more than %d (HEDDLE_WORKERS_MAX)",
+			rank_count,
 			HEDDLE_WORKERS_MAX
 		);
 	if (size > SHARD_ROWS_MAX)
 		return heddle_fail(-E2BIG, "dataset_size: more than 2^47");
-	for (uint32_t i = 0; i < members->count; i++) {
-		if (i > 0 && members->rank[i] <= members->rank[i - 1])
-			return heddle_fail(-EINVAL, "members: ranks do not ascend");
-		if (members->rank[i] == rank)
-			*mine = i;
+	for (size_t i = 0; i < rank_count; i++) {
+		if (ranks[i] < 0 || ranks[i] >= HEDDLE_WORKERS_MAX)
+			return heddle_fail(
+				-EINVAL,
+				"ranks: %d is not within 0 to %d",
+				ranks[i],
+				HEDDLE_WORKERS_MAX - 1
+			);
+		if (i > 0 && ranks[i] <= ranks[i - 1])
+			return heddle_fail(-EINVAL, "ranks: they do not ascend");
+		if (ranks[i] == rank)
+			*mine = (uint32_t)i;
 	}
 	return *mine == UINT32_MAX ? heddle_fail(-ENOENT, "rank %d: not a member", rank) : 0;
 }
 
 /* The ranges so far; beyond capacity they are only counted. */
 struct ranges {
-	struct heddle_run *item;
+	struct heddle_range *item;
 	size_t capacity, count;
 	uint64_t end; /* of the last one */
 };
@@ -91,32 +104,34 @@ static void add(struct ranges *ranges, uint64_t first, uint64_t end) {
 	if (ranges->count > ranges->capacity)
 		return;
 	if (!follows)
-		ranges->item[ranges->count - 1] = (struct heddle_run){first, 0};
+		ranges->item[ranges->count - 1] = (struct heddle_range){first, 0};
 	ranges->item[ranges->count - 1].count += end - first;
 }
 
 long heddle_shard(
-	const struct heddle_members *members,
+	const int *ranks,
+	size_t rank_count,
 	uint64_t dataset_size,
 	int rank,
-	struct heddle_run *ranges,
+	struct heddle_range *ranges,
 	size_t capacity
 ) {
 	uint64_t blocks = dataset_size < SHARD_BLOCKS_MAX ? dataset_size : SHARD_BLOCKS_MAX;
 	struct ranges found = {ranges, ranges ? capacity : 0, 0, 0};
+	const struct members members = {ranks, (uint32_t)rank_count};
 	uint64_t *room;
 	uint32_t mine;
-	int rc = check(members, dataset_size, rank, &mine);
+	int rc = check(ranks, rank_count, dataset_size, rank, &mine);
 
 	if (rc < 0)
 		return rc;
-	room = calloc(members->count, sizeof *room);
+	room = calloc(rank_count, sizeof *room);
 	if (!room)
 		return heddle_fail(-ENOMEM, "no memory");
-	for (uint32_t i = 0; i < members->count; i++)
-		room[i] = room_of(blocks, members->count);
+	for (uint32_t i = 0; i < members.count; i++)
+		room[i] = room_of(blocks, members.count);
 	for (uint64_t block = 0; block < blocks; block++) {
-		uint32_t chosen = choose(members, room, block);
+		uint32_t chosen = choose(&members, room, block);
 
 		room[chosen]--;
 		if (chosen == mine)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The job's description. */
 #include "hd_text.h"
-#include "heddle_elastic.h"
 #include "heddle_private.h"
 
 #include <errno.h>
@@ -32,6 +31,11 @@ static int set_name(char field[HD_NAME_BYTES_MAX + 1], const char *text, const c
 	return 0;
 }
 
+/* An environment variable that is empty is not set. */
+static const char *text_or(const char *text, const char *otherwise) {
+	return text && *text ? text : otherwise;
+}
+
 int heddle_spec_create(const char *tenant, const char *job, struct heddle_spec **out) {
 	struct heddle_spec *spec;
 	int rc;
@@ -39,17 +43,17 @@ int heddle_spec_create(const char *tenant, const char *job, struct heddle_spec *
 	if (!out)
 		return heddle_fail(-EINVAL, "spec: NULL");
 	if (!tenant)
-		tenant = getenv("HEDDLE_TENANT");
+		tenant = text_or(getenv("HEDDLE_TENANT"), "default");
 	if (!job)
 		job = getenv("HEDDLE_JOB");
 	if (!job || !*job)
-		return heddle_fail(-EINVAL, "no job name: pass one or set HEDDLE_JOB");
+		return heddle_fail(-EINVAL, "no job name: set HEDDLE_JOB, or pass one");
 	spec = calloc(1, sizeof *spec);
 	if (!spec)
 		return heddle_fail(-ENOMEM, "no memory");
-	rc = set_name(spec->job.tenant, tenant ? tenant : "default", "tenant (HEDDLE_TENANT)");
+	rc = set_name(spec->job.tenant, tenant, "tenant name");
 	if (rc == 0)
-		rc = set_name(spec->job.name, job, "job (HEDDLE_JOB)");
+		rc = set_name(spec->job.name, job, "job name");
 	if (rc < 0) {
 		free(spec);
 		return rc;
@@ -92,7 +96,7 @@ static int check_tensor(
 	return 0;
 }
 
-int heddle_spec_tensor(
+int heddle_spec_add_tensor(
 	struct heddle_spec *spec,
 	const char *name,
 	const uint64_t *dimensions,
@@ -126,12 +130,12 @@ int heddle_spec_tensor(
 	return 0;
 }
 
-void heddle_spec_seed(struct heddle_spec *spec, uint64_t seed) {
+void heddle_spec_set_seed(struct heddle_spec *spec, uint64_t seed) {
 	if (spec)
 		spec->job.seed = seed;
 }
 
-void heddle_spec_sgd(struct heddle_spec *spec, float rate, float momentum, float decay) {
+void heddle_spec_set_sgd(struct heddle_spec *spec, float rate, float momentum, float decay) {
 	if (!spec)
 		return;
 	spec->job.optimizer = HD_OPTIMIZER_SGD;
@@ -140,31 +144,31 @@ void heddle_spec_sgd(struct heddle_spec *spec, float rate, float momentum, float
 	spec->job.weight_decay = decay;
 }
 
-void heddle_spec_div_max(struct heddle_spec *spec, float div_max) {
+void heddle_spec_set_div_max(struct heddle_spec *spec, float div_max) {
 	if (spec)
 		spec->job.div_max = div_max;
 }
 
-void heddle_spec_sync(struct heddle_spec *spec, enum heddle_sync mode, uint32_t n) {
+void heddle_spec_set_sync(struct heddle_spec *spec, enum heddle_sync mode, uint32_t n) {
 	if (!spec)
 		return;
-	/* Federated is what heddle_spec_federated() makes it. */
-	spec->job.sync = mode <= HEDDLE_N_BATCH_SYNC ? byte_of((int)mode) : UINT8_MAX;
+	/* Federated is what heddle_spec_set_federated() makes it. */
+	spec->job.sync = mode <= HEDDLE_SYNC_N_BATCH ? byte_of((int)mode) : UINT8_MAX;
 	spec->sync = (int)mode;
 	spec->job.sync_count = n;
 }
 
-void heddle_spec_scale(struct heddle_spec *spec, uint32_t base) {
+void heddle_spec_set_scale_base(struct heddle_spec *spec, uint32_t base) {
 	if (spec)
 		spec->job.scale_base = base;
 }
 
-void heddle_spec_tau_max(struct heddle_spec *spec, uint32_t tau_max) {
+void heddle_spec_set_tau_max(struct heddle_spec *spec, uint32_t tau_max) {
 	if (spec)
 		spec->job.tau_max = tau_max;
 }
 
-void heddle_spec_staleness(struct heddle_spec *spec, enum heddle_staleness rule, float c) {
+void heddle_spec_set_staleness(struct heddle_spec *spec, enum heddle_staleness rule, float c) {
 	if (!spec)
 		return;
 	spec->job.staleness_rule = byte_of((int)rule);
@@ -177,12 +181,12 @@ void heddle_spec_allow_not_finite(struct heddle_spec *spec) {
 		spec->job.allow_not_finite = true;
 }
 
-void heddle_spec_integrity(struct heddle_spec *spec, int on) {
+void heddle_spec_set_integrity(struct heddle_spec *spec, int on) {
 	if (spec)
 		spec->job.unsealed = !on;
 }
 
-uint64_t heddle_spec_values(const struct heddle_spec *spec) {
+uint64_t heddle_spec_value_count(const struct heddle_spec *spec) {
 	return spec ? hd_jobspec_values(&spec->job) : 0;
 }
 
@@ -200,7 +204,7 @@ int heddle_check_spec(const struct heddle_spec *spec) {
 	return 0;
 }
 
-int heddle_spec_initialize(const struct heddle_spec *spec, float *values) {
+int heddle_spec_initialize_model(const struct heddle_spec *spec, float *values) {
 	int rc;
 
 	if (!spec || !values)

@@ -13,7 +13,7 @@
 /* Like errno: each thread has its own. */
 static _Thread_local char last_error[HD_TEXT_BYTES_MAX + 1];
 
-void heddle_say(const char *format, ...) {
+void heddle_set_error(const char *format, ...) {
 	va_list arguments;
 
 	va_start(arguments, format);
@@ -26,7 +26,7 @@ const char *heddle_last_error(void) {
 }
 
 const char *heddle_version_text(void) {
-	return "0.1.0";
+	return "0.2.0";
 }
 
 const char *heddle_reason_name(enum heddle_reason reason) {

@@ -60,7 +60,7 @@ static void give_back(struct heddle_ticket *ticket) {
 
 int heddle_ticket_copy(struct heddle *fabric, struct heddle_ticket *ticket, size_t bytes) {
 	pthread_mutex_lock(&fabric->lock);
-	/* One that is far too big stays for whoever needs it. */
+	/* One that is far too big stays for a ticket that needs it. */
 	if (fabric->spare_bytes >= bytes && fabric->spare_bytes / 2 <= bytes) {
 		ticket->copy = fabric->spare;
 		ticket->copy_bytes = fabric->spare_bytes;
@@ -89,7 +89,7 @@ void heddle_ticket_let_go(struct heddle_ticket *ticket) {
 }
 
 void heddle_ticket_withdraw(struct heddle_ticket *ticket) {
-	heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_CANCELLED);
+	heddle_ticket_end(ticket, HEDDLE_STATE_FAILED, HEDDLE_REASON_CANCELLED);
 	if (!ticket->far)
 		heddle_ticket_let_go(ticket);
 	pthread_cond_broadcast(&ticket->fabric->changed);
@@ -130,7 +130,7 @@ int heddle_check_host(enum heddle_memory memory, const void *stream) {
 	if (memory == HEDDLE_MEMORY_CUDA)
 		return heddle_fail(
 			-ENOTSUP,
-			"memory: CUDA is for heddle_push(), heddle_pull() and heddle_allreduce()"
+			"memory: CUDA is for heddle_push_start(), heddle_pull() and heddle_allreduce()"
 		);
 	return heddle_check_memory(memory, stream);
 }
@@ -142,7 +142,7 @@ int heddle_check_payload(enum heddle_payload payload) {
 	return heddle_fail(-EINVAL, "payload: type %d is unknown", (int)payload);
 }
 
-int heddle_say_not_finite(const struct heddle *fabric, uint64_t index, const char *what) {
+int heddle_set_not_finite(const struct heddle *fabric, uint64_t index, const char *what) {
 	const struct hd_jobspec *job = &fabric->spec->job;
 	uint64_t first = 0;
 
@@ -191,10 +191,10 @@ int heddle_ticket_finite(const struct heddle *fabric, const struct heddle_ticket
 		(double)value,
 		isfinite(value) ? ": beyond the payload type's range" : ""
 	);
-	return heddle_say_not_finite(fabric, at, what);
+	return heddle_set_not_finite(fabric, at, what);
 }
 
-struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction) {
+struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, enum heddle_direction direction) {
 	struct heddle_ticket *ticket = calloc(1, sizeof *ticket);
 
 	if (!ticket)
@@ -203,7 +203,7 @@ struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction) {
 	ticket->references = 3; /* the caller's, the library's, the queue's */
 	ticket->status.direction = direction;
 	ticket->status.bytes = fabric->values * sizeof(float);
-	ticket->status.asked_ns = hd_driver_now();
+	ticket->status.started_ns = hd_driver_now();
 	return ticket;
 }
 
@@ -260,7 +260,7 @@ static void empty_ring(struct heddle_ticket_ring *ring) {
 	}
 }
 
-/* What has come to the host reaches the device. Returns for how long the next ticket may be waited for. */
+/* Results that have come to the host reach the device. Returns for how long the next ticket may be waited for. */
 static hd_ns settle(struct heddle_ticket *ticket, hd_ns span) {
 	bool landing = ticket->far->landing;
 	int rc = heddle_far_wait(ticket, span);
@@ -268,13 +268,13 @@ static hd_ns settle(struct heddle_ticket *ticket, hd_ns span) {
 	if (rc < 0)
 		heddle_far_log(ticket->fabric);
 	if (landing && rc == 0 && !ticket->ended)
-		heddle_ticket_end(ticket, HEDDLE_APPLIED, HEDDLE_REASON_NONE);
+		heddle_ticket_end(ticket, HEDDLE_STATE_APPLIED, HEDDLE_REASON_NONE);
 	else if (rc == -EIO && !ticket->ended)
-		heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_DEVICE);
+		heddle_ticket_end(ticket, HEDDLE_STATE_FAILED, HEDDLE_REASON_DEVICE);
 	return rc == -ETIMEDOUT ? 0 : span;
 }
 
-/* What has not ended has failed; what is kept for a restart of the server is let go of. */
+/* Tickets that have not ended fail; those kept for a restart of the server are released. */
 void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
 	struct heddle_ticket *ticket;
 	hd_ns span = HEDDLE_FAR_SETTLE;
@@ -286,7 +286,7 @@ void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
 		if (ticket->far)
 			span = settle(ticket, span);
 		if (!ticket->ended)
-			heddle_ticket_end(ticket, HEDDLE_FAILED, reason);
+			heddle_ticket_end(ticket, HEDDLE_STATE_FAILED, reason);
 		heddle_ticket_let_go(ticket);
 	}
 	pthread_cond_broadcast(&fabric->changed);

@@ -2,7 +2,6 @@
 /* How long the pushes and pulls of a handle took. */
 #include "hd_message.h"
 #include "heddle_private.h"
-#include "heddle_times.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -53,7 +52,7 @@ int heddle_get_times(struct heddle *fabric, enum heddle_time which, struct heddl
 		.max_s = (double)now.max * scale->metric_size,
 	};
 	for (uint32_t i = 0; i < times->buckets; i++) {
-		times->most_s[i] = i < scale->count ?
+		times->upper_s[i] = i < scale->count ?
 			(double)scale->bounds[i].most * scale->metric_size :
 			(double)INFINITY;
 		times->counts[i] = now.bucket[i];

@@ -70,7 +70,7 @@ static void clear_mask(struct hd_significance *filter) {
 	memset(filter->mask, 0, (size_t)(filter->values / MASK_BITS + 1) * (MASK_BITS / 8));
 }
 
-/* What is not 0 of x, a NaN included. */
+/* Marks the values of x that are not 0, a NaN included. */
 static void mask_of(struct hd_significance *filter, const float *x) {
 	clear_mask(filter);
 	for (uint64_t i = 0; i < filter->values; i++) {
@@ -85,13 +85,13 @@ static uint64_t find(const struct hd_significance *filter, uint64_t at, bool val
 	uint64_t values = filter->values;
 
 	while (at < values) {
-		uint64_t word;
+		uint64_t info;
 
-		memcpy(&word, filter->mask + at / MASK_BITS * sizeof word, sizeof word);
-		word = le64toh(word);
-		word = (value ? word : ~word) >> at % MASK_BITS;
-		if (word != 0) {
-			at += (uint64_t)__builtin_ctzll(word);
+		memcpy(&info, filter->mask + at / MASK_BITS * sizeof info, sizeof info);
+		info = le64toh(info);
+		info = (value ? info : ~info) >> at % MASK_BITS;
+		if (info != 0) {
+			at += (uint64_t)__builtin_ctzll(info);
 			break;
 		}
 		at += MASK_BITS - at % MASK_BITS;
@@ -101,7 +101,7 @@ static uint64_t find(const struct hd_significance *filter, uint64_t at, bool val
 
 /* --- packing -------------------------------------------------------------------------------- */
 
-/* Held values of a gap, which cost no more than another run's header, go along. */
+/* Held values of a gap are sent, too, if they cost no more than another run's header. */
 static void fill_gap(struct hd_significance *filter, float *update, uint64_t first, uint64_t end) {
 	for (uint64_t i = first; i < end; i++) {
 		double square = (double)filter->held[i] * (double)filter->held[i];
@@ -188,7 +188,7 @@ step_blocks(struct hd_significance *filter, float *x, float *update, struct hd_f
 	}
 }
 
-/* Nothing is held: what is not 0 is sent as it is, and x is nobody's but the caller's. */
+/* Nothing is held: all values but zeros are sent unchanged, and x is only the caller's. */
 static void step_open(struct hd_significance *filter, float *update, struct hd_filter_sums *sums) {
 	mask_of(filter, update);
 	sums->sent2 = hd_norm2_f32(update, filter->values);
@@ -196,7 +196,7 @@ static void step_open(struct hd_significance *filter, float *update, struct hd_f
 		sums->sent += (size_t)__builtin_popcount(filter->mask[i]);
 }
 
-/* Somebody waits for an update of this worker: the first block, whatever it holds. */
+/* A synchronous step waits for an update of this worker: sends the first block, whatever it holds. */
 static void send_first(struct hd_significance *filter, float *update) {
 	uint64_t count
 		= filter->settings.block < filter->values ? filter->settings.block : filter->values;
@@ -234,7 +234,7 @@ enum hd_filter_result hd_filter_step(
 	return pack(filter, update, everything ? NULL : update);
 }
 
-/* --- what is held --------------------------------------------------------------------------- */
+/* --- held values ---------------------------------------------------------------------------- */
 
 enum hd_filter_result hd_filter_flush(struct hd_significance *filter) {
 	mask_of(filter, filter->held);
@@ -256,7 +256,7 @@ bool hd_filter_refactor(struct hd_significance *filter, float factor) {
 	float before = filter->settings.factor;
 
 	if (filter->held2 > 0.0 && (factor < before || factor > before)) {
-		/* Neither the ratio nor a value times it may be more than a float holds. */
+		/* The ratio, and each value times it, must fit into a float. */
 		if (!(sqrt(filter->held2) * fabs(by) < (double)FLT_MAX)
 		    || !(fabs(by) < (double)FLT_MAX))
 			return false;

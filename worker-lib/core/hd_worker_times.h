@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long a worker's pushes and pulls take.
+ * The times of a worker's pushes and pulls.
  *
  *   call ... request --grant_wait--> grant --first_chunk--> first chunk ... outcome
  *     `---------------------------------- whole ------------------------------'
@@ -13,13 +13,13 @@
 struct hd_worker;
 
 struct hd_worker_times {
-	/* From the newest request to the grant, by whom it was asked of, as the worker hears it (of a pull: that it comes).
-	 * Not of credits. */
+	/* From the newest request to the grant, at the worker (of a pull: to the message that it comes). Not of
+	 * credits. */
 	struct hd_histogram grant_wait;
-	/* From there to the first chunk that leaves, or comes: what the schedule had it wait for is in it. Not of
+	/* From there to the first chunk that is sent or received: includes the wait that the schedule planned. Not of
 	 * credits. */
 	struct hd_histogram first_chunk;
-	/* From the call until it is applied, or delivered; of those that were. */
+	/* From the call until it is applied, or delivered; only of those that were. */
 	struct hd_histogram whole;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asking for pushes and pulls, and asking again: what nobody answers, what a session took along, what stalls. */
+/* Requests for pushes and pulls, and their repetition: after no answer, a lost session, or a stall. */
 #include "hd_assert.h"
 #include "worker_ask.h"
 
@@ -18,22 +18,22 @@ request_of(const struct hd_worker *worker, const struct worker_ticket *ticket) {
 	request->norm = ticket->norm;
 	request->peak = ticket->peak;
 	request->base = ticket->pub.base;
-	/* Of a push: the version that it made, as this worker was told; whether it stands, the server says. */
+	/* Of a push: the version that it made, as this worker was told; the server confirms or denies it. */
 	request->have = ticket->pub.direction == HD_PUSH ? ticket->pub.version : ticket->have;
 	request->conditional = ticket->conditional;
 	request->weight = ticket->share;
 	return message;
 }
 
-/* A push that was granted before may be in the model by now: only the server knows, and a controller
- * that plans it anew might drop what is applied. */
+/* A push that was granted before may be in the model by now. Only the server knows, and a controller that plans it
+ * again might drop an applied update. */
 static enum worker_asked
-whom_for(const struct hd_worker *worker, const struct worker_ticket *ticket) {
-	enum worker_asked whom = worker_whom_to_ask(worker);
+ask_target_of(const struct hd_worker *worker, const struct worker_ticket *ticket) {
+	enum worker_asked target = worker_ask_target(worker);
 
-	if (whom == WORKER_ASKED_CONTROLLER && ticket->ask_server)
+	if (target == WORKER_ASKED_CONTROLLER && ticket->ask_server)
 		return WORKER_ASKED_SERVER;
-	return whom;
+	return target;
 }
 
 void worker_ask(
@@ -41,20 +41,20 @@ void worker_ask(
 	const struct worker_context *ctx,
 	struct worker_ticket *ticket
 ) {
-	enum worker_asked whom = whom_for(worker, ticket);
+	enum worker_asked target = ask_target_of(worker, ticket);
 	struct hd_event event = {.kind = HD_EVENT_REQUESTED, .aux = ticket->attempt + 1u};
 	struct hd_message message;
 
-	if (whom == WORKER_ASKED_NOBODY || ticket->ended || ticket->pub.state != HD_TICKET_QUEUED)
+	if (target == WORKER_ASKED_NONE || ticket->ended || ticket->pub.state != HD_TICKET_QUEUED)
 		return;
 	if (worker_waits_for_step(worker, ticket))
 		return;
 	if (worker_spend(worker, ctx, ticket))
 		return;
 	ticket->credited
-		= whom == WORKER_ASKED_CONTROLLER && worker_spend_pull(worker, ctx, ticket);
+		= target == WORKER_ASKED_CONTROLLER && worker_spend_pull(worker, ctx, ticket);
 	if (ticket->credited)
-		whom = WORKER_ASKED_SERVER;
+		target = WORKER_ASKED_SERVER;
 	if (ticket->attempt == WORKER_ATTEMPTS_MAX) {
 		worker_end(worker, ctx, ticket, HD_TICKET_FAILED, HD_REASON_TIMEOUT);
 		return;
@@ -64,7 +64,7 @@ void worker_ask(
 	message = request_of(worker, ticket);
 	if (worker_tell(
 		    worker,
-		    whom == WORKER_ASKED_CONTROLLER ? worker->controller : worker->server,
+		    target == WORKER_ASKED_CONTROLLER ? worker->controller : worker->server,
 		    ctx,
 		    &message
 	    )
@@ -74,7 +74,7 @@ void worker_ask(
 		return;
 	}
 	worker->stats.asked_again += ticket->attempt > 1;
-	ticket->asked = (uint8_t)whom;
+	ticket->asked = (uint8_t)target;
 	ticket->token = 0;
 	ticket->position = 0;
 	ticket->requested_at = ticket->progress_at = ctx->now;
@@ -99,30 +99,30 @@ void worker_requeue(
 	if (ticket->ended)
 		return;
 	worker_off_wire(worker, ticket);
-	/* One that was withdrawn too late may be in the model: the server is asked, as for any other. When
-	 * it grants instead of telling the outcome, it never had it whole. */
+	/* A push that was withdrawn too late may be in the model: the server is asked, as for any other. When it grants
+	 * instead of reporting the outcome, it never had the whole push. */
 	(void)worker_unkeep(worker, ticket);
-	ticket->asked = WORKER_ASKED_NOBODY;
-	ticket->way = NULL;
+	ticket->asked = WORKER_ASKED_NONE;
+	ticket->path = NULL;
 	worker_to_queue(ticket);
 }
 
 void worker_requeue_asked(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
-	enum worker_asked whom
+	enum worker_asked target
 ) {
 	struct worker_ticket *ticket;
 
 	TAILQ_FOREACH (ticket, &worker->tickets, link)
-		if (ticket->pub.state == HD_TICKET_REQUESTED && ticket->asked == whom)
+		if (ticket->pub.state == HD_TICKET_REQUESTED && ticket->asked == target)
 			worker_requeue(worker, ctx, ticket);
 }
 
 void worker_requeue_wire(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
-	bool new_life
+	bool server_restarted
 ) {
 	struct worker_ticket *ticket;
 
@@ -134,7 +134,8 @@ void worker_requeue_wire(
 			|| ticket->pub.state == HD_TICKET_SENDING
 			|| ticket->pub.state == HD_TICKET_HELD;
 
-		if (asked_server || on_wire || (new_life && ticket->pub.state == HD_TICKET_APPLIED))
+		if (asked_server || on_wire
+		    || (server_restarted && ticket->pub.state == HD_TICKET_APPLIED))
 			worker_requeue(worker, ctx, ticket);
 	}
 }
@@ -145,17 +146,17 @@ void worker_requeue_unproven(struct hd_worker *worker, const struct worker_conte
 	struct worker_ticket *ticket;
 
 	TAILQ_FOREACH (ticket, &worker->tickets, link) {
-		bool on_way = ticket->pub.state == HD_TICKET_GRANTED
+		bool in_flight = ticket->pub.state == HD_TICKET_GRANTED
 			|| ticket->pub.state == HD_TICKET_SENDING;
 
-		if (on_way && ticket->asked == WORKER_ASKED_CONTROLLER
+		if (in_flight && ticket->asked == WORKER_ASKED_CONTROLLER
 		    && worker_progress(ticket) == 0)
 			worker_requeue(worker, ctx, ticket);
 	}
 }
 
-/* The controller may not know that this worker and that aggregator do not reach each other. */
-static void say_unreached(
+/* The controller may not know that this worker and that aggregator cannot reach each other. */
+static void report_unreached(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	const struct worker_ticket *ticket,
@@ -173,20 +174,20 @@ static void say_unreached(
 	(void)worker_tell(worker, worker->controller, ctx, &message);
 }
 
-void worker_leave_way(
+void worker_leave_path(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	struct worker_ticket *ticket,
 	enum hd_reason reason
 ) {
-	say_unreached(worker, ctx, ticket, reason);
-	worker->stats.ways_lost++;
+	report_unreached(worker, ctx, ticket, reason);
+	worker->stats.paths_lost++;
 	ticket->ask_server = true;
 	worker_requeue(worker, ctx, ticket);
 	worker_ask(worker, ctx, ticket);
 }
 
-void worker_ask_anew(
+void worker_ask_again(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	struct worker_ticket *ticket

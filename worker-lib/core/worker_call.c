@@ -11,8 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A push that is only kept until it is durable gives its place up to a new one: training does not wait for
- * a checkpoint that cannot be written. */
+/* A push that is only kept until it is durable gives its place in the ring to a new one: training does not wait for a
+ * checkpoint that cannot be written. */
 static void free_slot(struct hd_worker *worker, struct worker_ticket *ticket) {
 	if (ticket && worker_unkeep(worker, ticket))
 		worker_retire(worker, ticket);
@@ -21,7 +21,7 @@ static void free_slot(struct hd_worker *worker, struct worker_ticket *ticket) {
 static int check_call(struct hd_worker *worker, uint8_t direction) {
 	uint32_t slot = worker->next_round[direction] % HD_TICKETS_MAX;
 
-	if (worker->refused || worker->life >= WORKER_LEAVING)
+	if (worker->refused || worker->stage >= WORKER_LEAVING)
 		return -ESHUTDOWN;
 	free_slot(worker, worker->ring[direction][slot]);
 	return worker->ring[direction][slot] ? -ENOBUFS : 0;
@@ -137,7 +137,7 @@ int hd_worker_pull(
 	return 0;
 }
 
-static void say_cancel(
+static void send_cancel(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	struct hd_session *session,
@@ -155,13 +155,13 @@ static void say_cancel(
 	(void)worker_tell(worker, session, ctx, &message);
 }
 
-/* It was granted before and sent, on a session that was lost perhaps: only the server knows what became of it. */
+/* The push was granted and sent before, maybe in a lost session: only the server knows its outcome. */
 static bool may_be_applied(const struct worker_ticket *ticket) {
 	return ticket->pub.direction == HD_PUSH && (ticket->ask_server || ticket->weight != 0)
 		&& (ticket->attempt > 1 || ticket->pub.state < HD_TICKET_GRANTED);
 }
 
-static bool is_on_way(const struct worker_ticket *ticket) {
+static bool is_in_flight(const struct worker_ticket *ticket) {
 	if (ticket->slots)
 		return hd_slots_stats(ticket->slots)->packets_sent > 0;
 	return ticket->send && hd_send_stats(ticket->send)->packets_sent > 0;
@@ -186,13 +186,13 @@ int hd_worker_cancel(
 	if (ticket->cancelling)
 		return 0;
 	if (ticket->asked == WORKER_ASKED_CONTROLLER)
-		say_cancel(worker, &ctx, worker->controller, ticket);
+		send_cancel(worker, &ctx, worker->controller, ticket);
 	if (ticket->asked == WORKER_ASKED_SERVER || ticket->pub.state >= HD_TICKET_GRANTED)
-		say_cancel(worker, &ctx, worker->server, ticket);
-	if (worker_by_aggregator(ticket) && !ticket->way->plain)
-		say_cancel(worker, &ctx, ticket->way->session, ticket);
-	/* The last chunk may have made the update whole: then it is applied, and the server says so. */
-	if (is_on_way(ticket)) {
+		send_cancel(worker, &ctx, worker->server, ticket);
+	if (worker_by_aggregator(ticket) && !ticket->path->plain)
+		send_cancel(worker, &ctx, ticket->path->session, ticket);
+	/* The last chunk may have completed the update: then it is applied, and the server reports that. */
+	if (is_in_flight(ticket)) {
 		if (ticket->send)
 			hd_send_cancel(ticket->send, HD_REASON_CANCELLED);
 		ticket->cancelling = true;
@@ -200,7 +200,7 @@ int hd_worker_cancel(
 	}
 	if (may_be_applied(ticket)) {
 		ticket->cancelling = ticket->ask_server = true;
-		worker_ask_anew(worker, &ctx, ticket);
+		worker_ask_again(worker, &ctx, ticket);
 		return 0;
 	}
 	worker_end(worker, &ctx, ticket, HD_TICKET_FAILED, HD_REASON_CANCELLED);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies: the bytes of a push once more, to the replica of the job's server. The server has applied them by then; the
- * ticket keeps them until they are durable. A copy has no state of its own in the ticket: what becomes of it the
- * replica says to the controller.
+ * Copies: the bytes of a push, sent once more to the replica of the job's server. The server has applied the push by
+ * then; the ticket keeps the bytes until they are durable. A copy has no state of its own in the ticket: the replica
+ * reports its end to the controller.
  *
  *   push  ... SENDING -> HELD -> APPLIED ------------------> DURABLE
  *   copy                    GRANT(copy) ~~~~ chunks ~~~~ whole
@@ -10,7 +10,7 @@
 #include "hd_assert.h"
 #include "worker_push.h"
 
-static void say_gone(
+static void send_gone(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	uint32_t round,
@@ -28,14 +28,14 @@ static void say_gone(
 	(void)worker_tell(worker, worker->controller, ctx, &message);
 }
 
-/* It ends here, and its replica does not know. */
+/* The copy ends here, and its replica does not know yet. */
 static void copy_stop(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	struct worker_ticket *ticket,
 	enum hd_reason reason
 ) {
-	say_gone(worker, ctx, ticket->pub.round, ticket->copy_attempt, reason);
+	send_gone(worker, ctx, ticket->pub.round, ticket->copy_attempt, reason);
 	worker_copy_end(ticket);
 }
 
@@ -76,19 +76,19 @@ static int copy_begin(
 	int rc;
 
 	hd_assert(!ticket->copy && !ticket->ended);
-	if (ticket->packing) /* made anew, for another grant of the push */
+	if (ticket->packing) /* packed again, for another grant of the push */
 		return -1;
-	ticket->copy_way
-		= worker_way_to(worker, ctx, config.peer, worker_is_server(worker, config.peer));
-	if (!ticket->copy_way)
+	ticket->copy_path
+		= worker_path_to(worker, ctx, config.peer, worker_is_server(worker, config.peer));
+	if (!ticket->copy_path)
 		return -1;
-	config.path = &ticket->copy_way->path;
+	config.path = &ticket->copy_path->cc;
 	config.keys = worker->config.keys;
 	config.key_id = worker->config.key_id;
 	rc = hd_send_create(&config, ctx->now, &ticket->copy);
 	if (rc < 0) {
 		ticket->copy = NULL;
-		ticket->copy_way = NULL;
+		ticket->copy_path = NULL;
 		return rc;
 	}
 	ticket->copy_token = grant->token;
@@ -113,12 +113,12 @@ void worker_on_copy_grant(
 		return;
 	}
 	if (same && ticket->copy && ticket->copy_token == grant->token)
-		return; /* said twice */
+		return; /* repeated */
 	if (same)
 		worker_copy_end(ticket);
-	/* Those bytes are no more: released, or made anew for another grant. */
+	/* Those bytes are gone: released, or packed again for another grant. */
 	if (!same || copy_begin(worker, ctx, grant, ticket) < 0)
-		say_gone(
+		send_gone(
 			worker,
 			ctx,
 			grant->round,
@@ -154,7 +154,7 @@ bool worker_copy_sack(
 ) {
 	struct worker_ticket *ticket = find_copy(worker, sack->token);
 
-	if (!ticket || session != worker_way_session(worker, ticket->copy_way))
+	if (!ticket || session != worker_path_session(worker, ticket->copy_path))
 		return false;
 	hd_send_sack(ticket->copy, ctx->now, sack);
 	worker_observe_copy(worker, ctx, ticket);
@@ -177,11 +177,11 @@ void worker_observe_copy(
 void worker_copies_leave(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
-	const struct worker_way *way
+	const struct worker_path *path
 ) {
 	struct worker_ticket *ticket;
 
 	TAILQ_FOREACH (ticket, &worker->active, active_link)
-		if (ticket->copy && ticket->copy_way == way)
+		if (ticket->copy && ticket->copy_path == path)
 			copy_stop(worker, ctx, ticket, HD_REASON_CLOSED);
 }

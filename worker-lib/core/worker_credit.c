@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small transfers do not ask. The controller grants the next push in advance, and lets the worker ask the
- * server itself for one small pull; what does not fit, comes too late or goes another way asks as ever.
+ * Small transfers need no request. The controller grants the next push in advance, and permits the worker to ask the
+ * server itself for one small pull. A transfer that does not fit, is too late or takes another path is requested as
+ * usual.
  */
 #include "worker_ask.h"
 #include "worker_push.h"
@@ -21,7 +22,7 @@ void worker_on_credit(
 		return;
 	}
 	worker->pull_credit = (struct worker_pull_credit){message->pull_bytes, until};
-	/* Of a pull alone; or that round was asked for meanwhile, or the server has taken it back already. */
+	/* For a pull only; or the round was requested meanwhile, or the server has taken it back already. */
 	if (message->token == 0 || message->attempt == 0
 	    || message->round < worker->next_round[HD_PUSH]
 	    || worker_take_early(worker, message->token, true))
@@ -49,7 +50,7 @@ fits(const struct hd_worker *worker,
 	return worker->credit.token != 0 && ctx->now < worker->credit_until
 		&& ticket->pub.direction == HD_PUSH && ticket->pub.round == worker->credit.round
 		&& ticket->pub.bytes <= worker->credit.bytes && ticket->attempt == 0
-		&& ticket->weight == 0.0f && worker_whom_to_ask(worker) == WORKER_ASKED_CONTROLLER;
+		&& ticket->weight == 0.0f && worker_ask_target(worker) == WORKER_ASKED_CONTROLLER;
 }
 
 bool worker_spend(
@@ -84,9 +85,9 @@ bool worker_spend(
 	ticket->credited = true;
 	if (worker_begin_push(worker, ctx, worker->controller, &grant, ticket) == 0)
 		return true;
-	/* Asked for, it fails for the same cause, and says so. */
+	/* A request for it fails for the same reason, with an error. */
 	ticket->attempt = 0;
-	ticket->asked = WORKER_ASKED_NOBODY;
+	ticket->asked = WORKER_ASKED_NONE;
 	ticket->credited = ticket->pub.granted = false;
 	ticket->token = ticket->position = 0;
 	return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who may say what to a worker, and where it goes. */
+/* Which messages a worker accepts from which node, and their handlers. */
 #include "hd_route.h"
 #include "worker_ask.h"
 #include "worker_pull.h"
@@ -12,10 +12,10 @@ struct turn {
 	struct worker_context ctx;
 };
 
-/* Whom the session is with: an aggregator, else the controller or the server. */
+/* The other end of the session: an aggregator, else the controller or the server. */
 struct from {
 	struct hd_session *session;
-	struct worker_way *way;
+	struct worker_path *path;
 };
 
 static void on_refuse(void *turn_, void *from_, const struct hd_message *message) {
@@ -54,7 +54,7 @@ static void on_drop(void *turn_, void *from_, const struct hd_message *message) 
 		worker_on_drop(turn->worker, &turn->ctx, &message->drop);
 }
 
-/* --- the controller's -------------------------------------------------------------------- */
+/* --- from the controller ---------------------------------------------------------------- */
 
 static void on_registered(void *turn_, void *from_, const struct hd_message *message) {
 	const struct turn *turn = turn_;
@@ -105,6 +105,13 @@ static void on_expect(void *turn_, void *from_, const struct hd_message *message
 	worker_on_expect(turn->worker, &turn->ctx, &message->expect);
 }
 
+static void on_reduced(void *turn_, void *from_, const struct hd_message *message) {
+	const struct turn *turn = turn_;
+
+	(void)from_;
+	worker_on_reduced(turn->worker, &turn->ctx, &message->reduced);
+}
+
 static void on_reduce(void *turn_, void *from_, const struct hd_message *message) {
 	const struct turn *turn = turn_;
 
@@ -122,7 +129,7 @@ static void on_controller_void(void *turn_, void *from_, const struct hd_message
 		worker_on_controller_void(turn->worker, &turn->ctx, message->void_.token);
 }
 
-/* --- the server's, and of a transfer's aggregator ---------------------------------------- */
+/* --- from the server, and from a transfer's aggregator ------------------------------------ */
 
 static void on_joined(void *turn_, void *from_, const struct hd_message *message) {
 	const struct turn *turn = turn_;
@@ -175,7 +182,7 @@ static void on_pull_state(void *turn_, void *from_, const struct hd_message *mes
 	const struct turn *turn = turn_;
 	const struct from *from = from_;
 
-	worker_on_pull_state(turn->worker, &turn->ctx, from->way, &message->pull_state);
+	worker_on_pull_state(turn->worker, &turn->ctx, from->path, &message->pull_state);
 }
 
 static void on_outcome(void *turn_, void *from_, const struct hd_message *message) {
@@ -223,7 +230,7 @@ static void on_server_roster(void *turn_, void *from_, const struct hd_message *
 		worker_on_roster(turn->worker, &turn->ctx, &message->roster);
 }
 
-/* --- who may say what ----------------------------------------------------------------------- */
+/* --- accepted messages --------------------------------------------------------------------- */
 
 static const struct hd_route routes[] = {
 	{HD_MSG_REGISTERED, HD_FROM_CONTROLLER, on_registered},
@@ -247,6 +254,7 @@ static const struct hd_route routes[] = {
 	{HD_MSG_ROUND, HD_FROM_SERVERS, on_round},
 	{HD_MSG_LACK, HD_FROM_SERVERS, on_lack},
 	{HD_MSG_REDUCE, HD_FROM_CONTROLLER, on_reduce},
+	{HD_MSG_REDUCED, HD_FROM_CONTROLLER, on_reduced},
 	{HD_MSG_ROSTER, HD_FROM_CONTROLLER, on_roster},
 	{HD_MSG_ROSTER, HD_FROM_SERVERS, on_server_roster},
 	{HD_MSG_NOTICE, HD_FROM_CONTROLLER, on_notice},
@@ -280,7 +288,7 @@ static void on_closed(
 	worker_session_closed(owner, &ctx, session, reason, text);
 }
 
-/* The role is what the node is to this worker: a replica that copies go to is as an aggregator. */
+/* The role is the node's role for this worker: a replica that receives copies is like an aggregator. */
 static void on_message(
 	void *owner,
 	struct hd_session *session,
@@ -290,14 +298,14 @@ static void on_message(
 ) {
 	struct hd_worker *worker = owner;
 	struct turn turn = {worker, {now, sink}};
-	struct from from = {session, worker_way_of(worker, session)};
+	struct from from = {session, worker_path_of(worker, session)};
 	uint8_t role = HD_ROLE_AGGREGATOR;
 
-	if (!from.way && session == worker->controller)
+	if (!from.path && session == worker->controller)
 		role = HD_ROLE_CONTROLLER;
-	else if (!from.way && session == worker->server)
+	else if (!from.path && session == worker->server)
 		role = HD_ROLE_SERVER;
-	else if (!from.way)
+	else if (!from.path)
 		return;
 	if (hd_route_message(routes, ROUTES, role, &turn, &from, message) != HD_ROUTED)
 		worker->stats.late_messages++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Federated jobs (docs/fedprox.md): the rounds that this worker is drawn for, and what it says of them.
+ * Federated jobs (docs/fedprox.md): the rounds for which this worker is drawn, and its reports.
  *
  *   ROUND 7 --> round() ... WORK 7, push | session lost | ROUND 7 again: WORK 7 again, the push by itself
  */
@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <math.h>
 
-static int say_work(struct hd_worker *worker, const struct worker_context *ctx) {
+static int send_work(struct hd_worker *worker, const struct worker_context *ctx) {
 	const struct hd_work *work = &worker->work;
 	struct hd_message message = {.kind = HD_MSG_WORK};
 
@@ -39,10 +39,10 @@ int hd_worker_work(
 	if (worker->spec.sync != HD_SYNC_FEDERATED || work->round == 0 || !(work->weight > 0)
 	    || isinf(work->weight) || !isfinite(work->loss))
 		return -EINVAL;
-	if (worker->refused || worker->life >= WORKER_LINGERING)
+	if (worker->refused || worker->stage >= WORKER_LINGERING)
 		return -ESHUTDOWN;
 	worker->work = *work;
-	if (!worker->stats.joined || say_work(worker, &ctx) < 0) {
+	if (!worker->stats.joined || send_work(worker, &ctx) < 0) {
 		worker->work = before;
 		return -EAGAIN;
 	}
@@ -54,7 +54,7 @@ void worker_on_round(
 	const struct worker_context *ctx,
 	const struct hd_msg_round *message
 ) {
-	const struct hd_round_word word = {
+	const struct hd_round_info info = {
 		.round = message->round,
 		.version = message->version,
 		.place = message->place,
@@ -73,19 +73,19 @@ void worker_on_round(
 		return;
 	}
 	/* A new session, the same round. */
-	if (word.round == worker->word.round && word.version == worker->word.version) {
-		if (worker->work.round == word.round)
-			(void)say_work(worker, ctx);
+	if (info.round == worker->info.round && info.version == worker->info.version) {
+		if (worker->work.round == info.round)
+			(void)send_work(worker, ctx);
 		return;
 	}
-	worker->word = word;
-	worker_newest(worker, word.version, true);
+	worker->info = info;
+	worker_newest(worker, info.version, true);
 	if (worker->config.ops && worker->config.ops->round)
-		worker->config.ops->round(worker->config.owner, &worker->word);
+		worker->config.ops->round(worker->config.owner, &worker->info);
 }
 
 void worker_on_lack(struct hd_worker *worker, const struct hd_msg_lack *message) {
-	const struct hd_lack_word word = {
+	const struct hd_lack_info info = {
 		.round = message->round,
 		.here = message->here,
 		.needed = message->needed,
@@ -99,5 +99,5 @@ void worker_on_lack(struct hd_worker *worker, const struct hd_msg_lack *message)
 		return;
 	}
 	if (worker->config.ops && worker->config.ops->lacked)
-		worker->config.ops->lacked(worker->config.owner, &word);
+		worker->config.ops->lacked(worker->config.owner, &info);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a grant says, on our clock; and words on one that came before it. */
+/* A grant's times on our clock; messages about a token that arrive before its grant. */
 #include "worker_push.h"
 
 #define GO_SLACK_MIN_MS 5
@@ -20,9 +20,9 @@ struct hd_segs worker_segments(
 }
 
 /*
- * How long to wait for go beyond the start time. Go cannot be lost, only late, when the predecessor
- * is slower than planned; starting beside it then would slow both. Half of our own length bounds what
- * the wait may cost when the server does not know the predecessor at all.
+ * How long to wait for GO beyond the start time. GO cannot be lost, only late, when the predecessor is slower than
+ * planned; starting beside it would slow down both. Half of our own length limits the cost of the wait when the server
+ * does not know the predecessor at all.
  */
 hd_ns worker_go_slack(const struct hd_session *session, const struct hd_segs *segments) {
 	struct hd_clock clock = hd_session_clock(session);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Leaving the job: what is under way ends first, then both sides hear it, then the sessions are closed. */
+/* Leaving the job: transfers in progress end first, then both sides are told, then the sessions are closed. */
 #include "worker_ask.h"
 #include "worker_session.h"
 
@@ -9,7 +9,7 @@ static void close_session(struct hd_session **session, const struct worker_conte
 	*session = NULL;
 }
 
-/* Long enough for a lost LEAVE to be sent again once; CLOSE says the same if both are lost. */
+/* Long enough for one retransmission of a lost LEAVE; CLOSE has the same effect if both are lost. */
 static hd_ns linger(const struct hd_worker *worker, hd_ns now) {
 	hd_ns rtt = worker->server ? hd_session_rtt(worker->server) : 0;
 
@@ -20,7 +20,7 @@ static hd_ns linger(const struct hd_worker *worker, hd_ns now) {
 	return hd_ns_add(now, hd_ns_min(hd_ns_max(4 * rtt, 10 * HD_MS), 200 * HD_MS));
 }
 
-static bool under_way(const struct hd_worker *worker) {
+static bool in_flight(const struct hd_worker *worker) {
 	const struct worker_ticket *ticket;
 
 	TAILQ_FOREACH (ticket, &worker->tickets, link) {
@@ -36,37 +36,37 @@ bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink) 
 	struct worker_context ctx = {now, sink};
 	struct hd_message message = {.kind = HD_MSG_LEAVE};
 
-	if (worker->life == WORKER_LEFT)
+	if (worker->stage == WORKER_LEFT)
 		return true;
-	if (worker->life == WORKER_MEMBER)
-		worker_set_life(worker, WORKER_LEAVING);
-	if (worker->life < WORKER_LINGERING && under_way(worker) && !worker->refused
+	if (worker->stage == WORKER_MEMBER)
+		worker_set_stage(worker, WORKER_LEAVING);
+	if (worker->stage < WORKER_LINGERING && in_flight(worker) && !worker->refused
 	    && now < worker_leave_at(worker)) {
-		worker_say_done(worker, &ctx);
+		worker_send_done(worker, &ctx);
 		return false;
 	}
-	if (worker->life < WORKER_LINGERING) {
+	if (worker->stage < WORKER_LINGERING) {
 		message.leave.job = worker->job;
 		message.leave.worker = worker->config.rank;
 		message.leave.reason = HD_REASON_LEFT;
 		(void)worker_tell(worker, worker->server, &ctx, &message);
 		(void)worker_tell(worker, worker->controller, &ctx, &message);
-		worker_set_life(worker, WORKER_LINGERING);
+		worker_set_stage(worker, WORKER_LINGERING);
 		worker->linger_until = linger(worker, now);
 		return false;
 	}
 	if (now < worker->linger_until)
 		return false;
-	worker_set_life(worker, WORKER_LEFT);
+	worker_set_stage(worker, WORKER_LEFT);
 	worker->stats.joined = false;
 	worker->refused = true;
 	worker_trim_kept(worker, &ctx, 0);
-	worker_ways_close(worker, &ctx);
+	worker_paths_close(worker, &ctx);
 	close_session(&worker->server, &ctx);
 	close_session(&worker->controller, &ctx);
 	return true;
 }
 
 hd_ns worker_leave_deadline(const struct hd_worker *worker) {
-	return worker->life == WORKER_LINGERING ? worker->linger_until : HD_NEVER;
+	return worker->stage == WORKER_LINGERING ? worker->linger_until : HD_NEVER;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who else takes part in the job, and the end of this worker's own part when its machine is taken away:
+ * The members of the job, and the end of this worker when its machine is taken away:
  *
- *    notice           flush_at                  withdraw_at          leave_at       preempted_at
- *      |-- as ever, first --|-- no new pushes; what ---|-- withdrawn, what --|-- LEAVE, ----|
- *      |   in the plan      |   is under way ends      |   is not held yet   |   lingering  |
+ *    notice            flush_at                     withdraw_at          leave_at       preempted_at
+ *      |-- first in the --|-- no new pushes; those -----|-- those not yet ----|-- LEAVE, ----|
+ *      |   plan           |   in progress end           |   held: withdrawn   |   lingering  |
  *
- * Each is earlier when nothing is left to wait for. The flush is given twice what a push took lately. How a push
- * ended that the server has not answered at leave_at is not known: it may be in the model.
+ * Each is earlier when there is nothing left to wait for. The flush takes twice the time of a recent push. When the
+ * server has not reported the outcome of a push at leave_at, the outcome is unknown: it may be in the model.
  */
 #include "worker_reduce.h"
 #include "worker_session.h"
@@ -16,10 +16,10 @@
 #include <errno.h>
 
 #define FLUSH_LEAST (100 * HD_MS)
-#define WITHDRAW_SPAN (120 * HD_MS) /* of these the last are for LEAVE and its repetition: */
+#define WITHDRAW_SPAN (120 * HD_MS) /* the last part of this is for LEAVE and its repetition: */
 #define LEAVE_SPAN (50 * HD_MS)
 
-void worker_say_notice(
+void worker_send_notice(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	struct hd_session *session
@@ -27,7 +27,7 @@ void worker_say_notice(
 	struct hd_message message = {.kind = HD_MSG_NOTICE};
 
 	if (worker->preempted_at <= ctx->now)
-		return; /* also without one */
+		return; /* also without a notice */
 	message.notice.job = worker->job;
 	message.notice.worker = worker->config.rank;
 	message.notice.left_us = (uint32_t)((worker->preempted_at - ctx->now + HD_US - 1) / HD_US);
@@ -49,9 +49,9 @@ int hd_worker_notice(struct hd_worker *worker, hd_ns now, hd_ns left, struct hd_
 	worker->stats.preempted = true;
 	worker_emit(worker, &ctx, &event);
 	if (hd_addr_is_none(worker->config.controller))
-		worker_say_notice(worker, &ctx, worker->server);
+		worker_send_notice(worker, &ctx, worker->server);
 	else if (worker_is_registered(worker))
-		worker_say_notice(worker, &ctx, worker->controller);
+		worker_send_notice(worker, &ctx, worker->controller);
 	return 0;
 }
 
@@ -80,7 +80,7 @@ hd_ns hd_worker_flush_at(const struct hd_worker *worker) {
 static void withdraw(struct hd_worker *worker, const struct worker_context *ctx) {
 	const struct worker_ticket *ticket;
 
-	worker_set_life(worker, WORKER_WITHDRAWN);
+	worker_set_stage(worker, WORKER_WITHDRAWN);
 	TAILQ_FOREACH (ticket, &worker->tickets, link)
 		if (!ticket->ended)
 			(void)hd_worker_cancel(
@@ -94,20 +94,20 @@ static void withdraw(struct hd_worker *worker, const struct worker_context *ctx)
 }
 
 void worker_members_tick(struct hd_worker *worker, const struct worker_context *ctx) {
-	if (!worker->preempted_at || worker->life >= WORKER_LINGERING)
+	if (!worker->preempted_at || worker->stage >= WORKER_LINGERING)
 		return;
-	if (ctx->now >= hd_worker_flush_at(worker) && worker->life == WORKER_MEMBER)
-		worker_set_life(worker, WORKER_LEAVING); /* the session's tick goes on with it */
-	if (ctx->now >= withdraw_at(worker) && worker->life < WORKER_WITHDRAWN)
+	if (ctx->now >= hd_worker_flush_at(worker) && worker->stage == WORKER_MEMBER)
+		worker_set_stage(worker, WORKER_LEAVING); /* the session's tick continues */
+	if (ctx->now >= withdraw_at(worker) && worker->stage < WORKER_WITHDRAWN)
 		withdraw(worker, ctx);
 }
 
 hd_ns worker_members_deadline(const struct hd_worker *worker) {
-	if (!worker->preempted_at || worker->life >= WORKER_LINGERING)
+	if (!worker->preempted_at || worker->stage >= WORKER_LINGERING)
 		return HD_NEVER;
-	if (worker->life == WORKER_MEMBER)
+	if (worker->stage == WORKER_MEMBER)
 		return hd_worker_flush_at(worker);
-	return worker->life == WORKER_WITHDRAWN ? worker_leave_at(worker) : withdraw_at(worker);
+	return worker->stage == WORKER_WITHDRAWN ? worker_leave_at(worker) : withdraw_at(worker);
 }
 
 void worker_on_notice(

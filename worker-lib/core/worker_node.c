@@ -46,7 +46,7 @@ static int create_endpoint(struct hd_worker *worker) {
 		.role = HD_ROLE_WORKER,
 		.key_id = worker->config.key_id,
 		.keys = worker->config.keys,
-		.sessions_max = 4 + HD_WAYS_MAX,
+		.sessions_max = 4 + HD_PATHS_MAX,
 		.ops = &worker_endpoint_ops,
 		.owner = worker,
 	};
@@ -132,7 +132,7 @@ void hd_worker_destroy(struct hd_worker *worker) {
 	free(worker);
 }
 
-/* --- the node's face ------------------------------------------------------------------------ */
+/* --- the node's interface ------------------------------------------------------------------ */
 
 static void begin_call(struct hd_worker *worker, const struct worker_context *ctx) {
 	worker_collect(worker);
@@ -141,7 +141,7 @@ static void begin_call(struct hd_worker *worker, const struct worker_context *ct
 		worker_start(worker, ctx);
 }
 
-/* Callbacks of observe may push and pull: what they begin waits for the pump. */
+/* Callbacks of observe may push and pull: such transfers wait for the next pump. */
 static void end_call(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct worker_ticket *ticket;
 
@@ -154,8 +154,8 @@ static void end_call(struct hd_worker *worker, const struct worker_context *ctx)
 		if (ticket->copy)
 			worker_observe_copy(worker, ctx, ticket);
 	}
-	/* What was waited for may have ended. */
-	if (worker->life == WORKER_LEAVING || worker->life == WORKER_WITHDRAWN)
+	/* The last transfers that it waits for may have ended. */
+	if (worker->stage == WORKER_LEAVING || worker->stage == WORKER_WITHDRAWN)
 		(void)hd_worker_leave(worker, ctx->now, ctx->sink);
 	worker_pump_sacks(worker, ctx);
 	worker_repeat_ends(worker, ctx);
@@ -188,9 +188,9 @@ static void worker_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	worker_session_tick(worker, &ctx);
 	worker_members_tick(worker, &ctx);
 	worker_observe_tick(worker, &ctx);
-	if (worker->life >= WORKER_LEAVING)
+	if (worker->stage >= WORKER_LEAVING)
 		(void)hd_worker_leave(worker, now, sink);
-	worker_way_tick(worker, &ctx);
+	worker_path_tick(worker, &ctx);
 	worker_stall_tick(worker, &ctx);
 	if (worker->retry_at <= now) {
 		worker->retry_at = HD_NEVER;
@@ -214,12 +214,12 @@ static hd_ns worker_deadline(const void *core) {
 	deadline = hd_ns_min(deadline, worker_observe_deadline(worker));
 	deadline = hd_ns_min(deadline, worker_leave_deadline(worker));
 	deadline = hd_ns_min(deadline, hd_ns_min(worker->retry_at, worker->stall_at));
-	deadline = hd_ns_min(deadline, worker_way_deadline(worker));
+	deadline = hd_ns_min(deadline, worker_path_deadline(worker));
 	deadline = hd_ns_min(deadline, worker_reduce_deadline(worker));
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
-		if (ticket->send && worker_way_session(worker, ticket->way))
+		if (ticket->send && worker_path_session(worker, ticket->path))
 			deadline = hd_ns_min(deadline, worker_send_deadline(ticket));
-		if (ticket->copy && worker_way_session(worker, ticket->copy_way))
+		if (ticket->copy && worker_path_session(worker, ticket->copy_path))
 			deadline = hd_ns_min(deadline, hd_send_deadline(ticket->copy));
 		if (ticket->recv)
 			deadline = hd_ns_min(deadline, hd_recv_deadline(ticket->recv));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What this worker has seen of the learning, for the controller's owner of the worker count: a loss, a step, how long
- * it took. A word leaves at most every HD_OBSERVE_US; what is reported meanwhile is added up, so that short steps cost
- * no more than long ones, and what cannot be said (no controller just now) is forgotten with the next.
+ * This worker's progress in learning, for the controller's owner of the worker count: a loss, a step, its time. At most
+ * one report is sent every HD_OBSERVE_US; values meanwhile are added up, so that short steps cost no more than long
+ * ones. A report that cannot be sent (no controller at the moment) is dropped with the next.
  */
 #include "worker_session.h"
 
@@ -29,9 +29,9 @@ int hd_worker_observe(struct hd_worker *worker, hd_ns now, const struct hd_worke
 	return 0;
 }
 
-static bool can_say(const struct hd_worker *worker) {
+static bool can_send(const struct hd_worker *worker) {
 	return worker->controller && worker_is_registered(worker)
-		&& worker->life < WORKER_LINGERING;
+		&& worker->stage < WORKER_LINGERING;
 }
 
 void worker_observe_tick(struct hd_worker *worker, const struct worker_context *ctx) {
@@ -39,7 +39,7 @@ void worker_observe_tick(struct hd_worker *worker, const struct worker_context *
 
 	if (worker->seen.samples == 0 || ctx->now < worker->seen_at)
 		return;
-	if (can_say(worker)) {
+	if (can_send(worker)) {
 		message.observe = (struct hd_msg_observe){
 			.job = worker->job,
 			.worker = worker->config.rank,

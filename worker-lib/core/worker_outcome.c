@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the server and the controller say became of pushes and pulls, and what of them is kept meanwhile. */
+/* Reports of the server and the controller about the outcome of pushes and pulls, and applied pushes until they are
+ * durable. */
 #include "worker_ask.h"
 #include "worker_push.h"
 #include "worker_session.h"
@@ -40,7 +41,7 @@ static void push_applied(
 	struct worker_ticket *ticket
 ) {
 	ticket->pub.reason = HD_REASON_NONE;
-	ticket->cancelling = false; /* too late: it was whole, and is in the model */
+	ticket->cancelling = false; /* too late: it was complete, and is in the model */
 	if (!ticket->counted) {
 		push_took(worker, ctx->now - ticket->pub.asked);
 		worker_time_end(worker, ctx, ticket);
@@ -86,8 +87,8 @@ void worker_on_outcome(
 	worker_on_durable(worker, ctx, outcome->durable);
 }
 
-/* Only applied pushes are asked about, and a new life of the server begins with none of them: their
- * versions are of the present history. */
+/* Only applied pushes are checked, and a new process of the server begins with none of them: their versions are of the
+ * present history. */
 void worker_on_durable(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -102,13 +103,13 @@ void worker_on_durable(
 		if (ticket->ended || ticket->pub.direction != HD_PUSH
 		    || ticket->pub.state != HD_TICKET_APPLIED || ticket->pub.version > durable)
 			continue;
-		/* In a checkpoint, while a new replica still wants it: a state must bring it. */
+		/* In a checkpoint, while a new replica still needs it: it gets a state instead. */
 		worker_copy_gone(worker, ctx, ticket);
 		worker_end(worker, ctx, ticket, HD_TICKET_DURABLE, HD_REASON_NONE);
 	}
 }
 
-/* A drop decided by policy is DROPPED; what could not be carried out at all has FAILED. */
+/* A drop by a policy is DROPPED; a push that could not be carried out has FAILED. */
 static enum hd_ticket_state state_of_drop(uint8_t reason) {
 	switch (reason) {
 	case HD_REASON_REFUSED:
@@ -137,11 +138,11 @@ void worker_on_drop(
 		worker->stats.late_messages++;
 		return;
 	}
-	/* One that was granted may be in the model: what became of it the server knows. */
+	/* A push that was granted may be in the model: the server knows its outcome. */
 	if (ticket->pub.direction == HD_PUSH && ticket->weight != 0
 	    && ticket->asked == WORKER_ASKED_CONTROLLER) {
 		ticket->ask_server = true;
-		worker_ask_anew(worker, ctx, ticket);
+		worker_ask_again(worker, ctx, ticket);
 		return;
 	}
 	worker_end(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets go to who waits for them. */
+/* Passes packets to their receivers. */
 #include "worker_pull.h"
 #include "worker_push.h"
 #include "worker_reduce.h"
@@ -23,7 +23,7 @@ static void on_chunk(
 		worker_after_end(worker, &header, packet->peer);
 }
 
-/* Of an all-reduce, or of a push through slots. */
+/* For an all-reduce, or for a push through slots. */
 static void on_result(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -49,7 +49,7 @@ static void on_probe(
 ) {
 	struct hd_message message = {.kind = HD_MSG_PROBED};
 
-	/* A full queue loses the measurement, and whoever wants it asks again. */
+	/* When the queue is full, the measurement is lost; the controller asks again if it needs it. */
 	if (hd_probes_packet(&worker->probes, ctx->now, packet, &message.probed)
 	    && worker->controller)
 		(void)hd_session_send(worker->controller, &message, ctx->now, ctx->sink);

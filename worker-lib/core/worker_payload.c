@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an update is on the wire: fp32, 16 bits, fixed point, or runs. */
+/* An update's bytes on the wire: fp32, 16 bits, fixed point, or runs. */
 #include "hd_kernels.h"
 #include "worker_push.h"
 
@@ -118,7 +118,7 @@ int worker_make_payload(
 	if (ticket->weight == weight && !(ticket->packing && whole)
 	    && (ticket->dtype != HD_DTYPE_FIXED32 || ticket->exponent == exponent))
 		return 0;
-	worker_copy_end(ticket); /* it reads what is about to change */
+	worker_copy_end(ticket); /* it reads the bytes that are about to change */
 	if (ticket->pack)
 		return make_packed(ticket, weight, exponent, whole);
 	ticket->recast = ticket->dtype == HD_DTYPE_FIXED32 && ticket->payload;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pulls off the wire. The server's PULL_STATE says which version comes under which token, and only
- * chunks of that token and version are taken, so that what is delivered is one version. EXPECT, the
- * controller's word, may come before or after it.
+ * Pulls on the wire. The server's PULL_STATE names the version that comes under a token, and only chunks of that token
+ * and version are accepted, so one version is delivered. EXPECT, from the controller, may come before or after it.
  */
 #include "hd_assert.h"
 #include "hd_kernels.h"
@@ -28,7 +27,7 @@ is_ours(struct hd_worker *worker,
 	return false;
 }
 
-/* Said again by another attempt it is granted again. */
+/* After a repeated message of another attempt it is granted again. */
 static void
 granted(struct hd_worker *worker, const struct worker_context *ctx, struct worker_ticket *ticket) {
 	if (ticket->pub.state == HD_TICKET_REQUESTED)
@@ -48,7 +47,7 @@ void worker_on_expect(
 		worker->stats.late_messages++;
 		return;
 	}
-	/* PULL_STATE was faster: it said the same and more. */
+	/* PULL_STATE came first, with the same fields and more. */
 	if (ticket && ticket->recv && ticket->token == expect->token)
 		return;
 	if (!is_ours(worker, ticket, expect->job, expect->worker, expect->attempt))
@@ -61,11 +60,11 @@ void worker_on_expect(
 		granted(worker, ctx, ticket);
 		return;
 	}
-	ticket->way = worker_way_to(worker, ctx, peer, false);
-	if (ticket->way)
+	ticket->path = worker_path_to(worker, ctx, peer, false);
+	if (ticket->path)
 		granted(worker, ctx, ticket);
 	else
-		worker_leave_way(worker, ctx, ticket, HD_REASON_TIMEOUT);
+		worker_leave_path(worker, ctx, ticket, HD_REASON_TIMEOUT);
 }
 
 static void report_pull(
@@ -116,7 +115,7 @@ static void end_pull(
 	worker_end(worker, ctx, ticket, state, reason);
 }
 
-/* Values of 16 bits land in the second half of the place where they will be in fp32. */
+/* Values of 16 bits are received into the second half of their final place in fp32. */
 static void *landing(const struct worker_ticket *ticket) {
 	uint64_t bytes = ticket->values * sizeof(float);
 
@@ -125,8 +124,8 @@ static void *landing(const struct worker_ticket *ticket) {
 	return (uint8_t *)ticket->into + (bytes - ticket->pub.bytes);
 }
 
-/* From there to the front: what is written never reaches what is still to be read, but for the block under way,
- * which is copied first. */
+/* Widens from there to the front: written values never reach those that are still to be read, except in the present
+ * block, which is copied first. */
 static void widen(const struct worker_ticket *ticket) {
 	const uint8_t *from = landing(ticket);
 	uint16_t block[WIDEN_BLOCK];
@@ -143,7 +142,7 @@ static void widen(const struct worker_ticket *ticket) {
 void worker_on_pull_state(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
-	struct worker_way *way,
+	struct worker_path *path,
 	const struct hd_msg_pull_state *state
 ) {
 	struct worker_ticket *ticket = worker_find(worker, HD_PULL, state->round);
@@ -158,17 +157,17 @@ void worker_on_pull_state(
 
 	if (!is_ours(worker, ticket, state->job, state->worker, state->attempt) || ticket->recv)
 		return;
-	if (ticket->pub.state == HD_TICKET_GRANTED && ticket->way != way) {
+	if (ticket->pub.state == HD_TICKET_GRANTED && ticket->path != path) {
 		worker->stats.late_messages++;
 		return;
 	}
-	ticket->way = way;
+	ticket->path = path;
 	ticket->token = state->token;
 	ticket->pub.granted = ticket->asked == WORKER_ASKED_CONTROLLER || ticket->credited;
 	ticket->pub.version = state->version;
 	worker_newest(worker, state->version, false);
-	if (way && state->reason != HD_REASON_NONE && state->reason != HD_REASON_NOT_MODIFIED) {
-		worker_leave_way(worker, ctx, ticket, HD_REASON_CLOSED);
+	if (path && state->reason != HD_REASON_NONE && state->reason != HD_REASON_NOT_MODIFIED) {
+		worker_leave_path(worker, ctx, ticket, HD_REASON_CLOSED);
 		return;
 	}
 	if (state->reason != HD_REASON_NONE) {
@@ -207,12 +206,15 @@ void worker_on_pull_state(
 /* --- chunks --------------------------------------------------------------------------------- */
 
 /* Returns the chunks held without a gap. */
-static uint32_t
-say_sack(struct hd_worker *worker, const struct worker_context *ctx, struct worker_ticket *ticket) {
+static uint32_t send_sack(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_ticket *ticket
+) {
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
 	hd_recv_sack(ticket->recv, ctx->now, worker->config.receive_window_bytes, &message.sack);
-	worker_way_say_once(worker, ctx, ticket->way, &message);
+	worker_path_send_once(worker, ctx, ticket->path, &message);
 	return message.sack.held;
 }
 
@@ -235,11 +237,11 @@ static void delivered(
 	hd_assert(ticket->pub.state == HD_TICKET_SENDING);
 	event.value = hd_recv_rate_bps(ticket->recv);
 	worker_emit_ticket(worker, ctx, ticket, event);
-	worker_bury(
+	worker_add_tombstone(
 		worker,
-		worker_by_aggregator(ticket) ? ticket->way->address : (struct hd_addr){0},
+		worker_by_aggregator(ticket) ? ticket->path->address : (struct hd_addr){0},
 		ticket->token,
-		say_sack(worker, ctx, ticket)
+		send_sack(worker, ctx, ticket)
 	);
 	if (hd_dtype_is_half(ticket->dtype) && !ticket->raw)
 		widen(ticket);
@@ -261,7 +263,7 @@ bool worker_pull_chunk(
 
 	if (!ticket)
 		return false;
-	if (!worker_way_takes(worker, ticket->way, &ticket->seal, header, packet))
+	if (!worker_path_takes(worker, ticket->path, &ticket->seal, header, packet))
 		return true;
 	if (header->version != ticket->pub.version) {
 		worker->stats.drop_mismatch++;
@@ -287,5 +289,5 @@ void worker_pump_sacks(struct hd_worker *worker, const struct worker_context *ct
 
 	TAILQ_FOREACH (ticket, &worker->active, active_link)
 		if (ticket->recv && hd_recv_sack_due(ticket->recv, ctx->now))
-			(void)say_sack(worker, ctx, ticket);
+			(void)send_sack(worker, ctx, ticket);
 }

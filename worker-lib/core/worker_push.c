@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A granted push begins: its bytes as they travel, and what sends them. */
+/* Begins a granted push: packs its bytes, and creates its sender. */
 #include "hd_assert.h"
 #include "worker_push.h"
 
@@ -18,7 +18,7 @@ static int begin_send(
 		.header = {
 			.attempt = ticket->attempt,
 			.dtype = ticket->dtype,
-			.exponent = ticket->exponent, /* 0 but of fixed point */
+			.exponent = ticket->exponent, /* 0 except for fixed point */
 			.job = worker->job,
 			.epoch = grant->epoch,
 			.worker = worker->config.rank,
@@ -40,16 +40,16 @@ static int begin_send(
 
 	if (hd_addr_is_none(config.peer))
 		config.peer = hd_session_peer(worker->server);
-	ticket->way = worker_way_to(worker, ctx, config.peer, server);
-	if (!ticket->way)
+	ticket->path = worker_path_to(worker, ctx, config.peer, server);
+	if (!ticket->path)
 		return -EMFILE;
 	config.go_slack = worker_go_slack(session, &config.segments);
-	config.path = &ticket->way->path;
+	config.path = &ticket->path->cc;
 	config.keys = worker->config.keys;
 	config.key_id = worker->config.key_id;
 	rc = hd_send_create(&config, ctx->now, &ticket->send);
 	if (rc < 0)
-		ticket->way = NULL;
+		ticket->path = NULL;
 	ticket->ask_server |= rc == 0;
 	if (rc == 0 && worker_take_early(worker, grant->token, false))
 		hd_send_go(ticket->send, ctx->now);
@@ -80,7 +80,7 @@ int worker_begin_push(
 				    begin_send(worker, ctx, session, grant, ticket);
 	if (rc < 0)
 		return rc;
-	hd_assert(ticket->way && (ticket->send || ticket->slots));
+	hd_assert(ticket->path && (ticket->send || ticket->slots));
 	ticket->progress_at = ctx->now;
 	ticket->progress_bytes = 0;
 	worker_activate(worker, ticket);

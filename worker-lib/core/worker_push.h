@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pushes: what they are on the wire, how they begin, what becomes of them.
+ * Pushes: their bytes on the wire, their begin and their end.
  *
  *   worker_payload.c, worker_grant.c --> worker_stream.c --> worker_push.c (begins) ... worker_send.c (ends)
  */
@@ -16,11 +16,11 @@ int worker_payload_bytes(
 	const struct hd_push_args *args,
 	uint64_t *bytes
 );
-/* Also once it is rounded. */
+/* Also after rounding. */
 bool worker_is_finite(const struct hd_push_args *args, double norm);
-/* Multiplies by this grant's weight and writes it as it travels, into a copy of our own: the commit log has
- * the weight of the grant that was carried out, and says what was added. -ENOMEM, -EDOM (the weight led
- * beyond the type's range), -EIO (the packer's). `exponent`: of fixed point. `whole`: a packer has ended, too. */
+/* Multiplies by this grant's weight and writes the result in its type on the wire, into a copy of our own: the commit
+ * log has the weight of the grant that was carried out, and so of the added values. -ENOMEM, -EDOM (the weight exceeds
+ * the type's range), -EIO (the packer's). `exponent`: of fixed point. `whole`: waits for a packer, too. */
 int worker_make_payload(
 	const struct hd_worker *worker,
 	struct worker_ticket *ticket,
@@ -28,13 +28,13 @@ int worker_make_payload(
 	int16_t exponent,
 	bool whole
 );
-/* What is sent: once worker_make_payload() has succeeded. */
+/* The bytes to send, after worker_make_payload() has succeeded. */
 const void *worker_bytes(const struct worker_ticket *ticket);
 /* L2. */
 double worker_norm(const struct hd_push_args *args);
 /* The largest absolute value. */
 float worker_peak(const struct hd_push_args *args);
-/* Of fixed point that nobody else adds to; 0 of other types. */
+/* For fixed point without other summands; 0 for other types. */
 int16_t worker_exponent(const struct worker_ticket *ticket, float weight);
 
 /* --- worker_grant.c ------------------------------------------------------------------------- */
@@ -44,15 +44,15 @@ struct hd_segs worker_segments(
 	const struct worker_context *ctx,
 	const struct hd_msg_grant *grant
 );
-/* How much later than its start time a transfer begins by itself that waits for go. */
+/* How much later than its start time a transfer that waits for GO begins by itself. */
 hd_ns worker_go_slack(const struct hd_session *session, const struct hd_segs *segments);
-/* The server's go (ended: VOID) for this token came, and there is no grant yet. */
+/* Stores the server's GO (ended: VOID) for this token, for which there is no grant yet. */
 void worker_remember_early(struct hd_worker *worker, uint64_t token, bool ended);
-/* Whether such a word came before; forgotten then. */
+/* Whether such a message came before; removes it. */
 bool worker_take_early(struct hd_worker *worker, uint64_t token, bool ended);
 
 /* --- worker_push.c -------------------------------------------------------------------------- */
-/* Begins to send what this grant allows. 0 or -errno: then nothing has begun. */
+/* Begins to send under this grant. 0 or -errno: then nothing has begun. */
 int worker_begin_push(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -62,7 +62,7 @@ int worker_begin_push(
 );
 
 /* --- worker_stream.c: through the slots of a switch ----------------------------------------- */
-/* 0; -EINVAL: not such slots, -EMFILE: too many ways, -ENOMEM. */
+/* 0; -EINVAL: invalid slots, -EMFILE: no free path, -ENOMEM. */
 int worker_stream_begin(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -70,17 +70,17 @@ int worker_stream_begin(
 	const struct hd_msg_grant *grant,
 	struct worker_ticket *ticket
 );
-/* Go. False: no such push is under way. */
+/* GO. False: no such push is in progress. */
 bool worker_stream_go(struct hd_worker *worker, const struct worker_context *ctx, uint64_t token);
 void worker_stream_pump(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	const struct worker_ticket *ticket
 );
-/* The server has applied it. True: it goes on, for the replica. */
+/* The server has applied it. True: it continues, for the replica. */
 bool worker_stream_tail(const struct worker_context *ctx, struct worker_ticket *ticket);
 hd_ns worker_stream_deadline(const struct worker_ticket *ticket);
-/* What a receiver says. False: of none. */
+/* A receiver's report. False: of no push. */
 bool worker_stream_result(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -89,13 +89,13 @@ bool worker_stream_result(
 	size_t payload_bytes
 );
 
-/* --- worker_copy.c: once more, to the server's replica -------------------------------------- */
+/* --- worker_copy.c: copies to the server's replica ------------------------------------------- */
 void worker_on_copy_grant(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	const struct hd_msg_grant *grant
 );
-/* Ends one under way and says that its bytes are no more: its replica would wait until it takes them for stuck. */
+/* Ends a copy in progress and reports that its bytes are gone: otherwise its replica would wait until its timeout. */
 void worker_copy_gone(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -114,11 +114,11 @@ void worker_observe_copy(
 	const struct worker_context *ctx,
 	struct worker_ticket *ticket
 );
-/* The way's session has ended, or it is to be closed. */
+/* The path's session has ended, or is about to be closed. */
 void worker_copies_leave(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
-	const struct worker_way *way
+	const struct worker_path *path
 );
 
 /* --- worker_send.c -------------------------------------------------------------------------- */
@@ -129,7 +129,7 @@ void worker_on_grant(
 	const struct hd_msg_grant *grant
 );
 void worker_on_go(struct hd_worker *worker, const struct worker_context *ctx, uint64_t token);
-/* Whoever takes the chunks, or the server, ended this transfer, not its round: it is asked for again. */
+/* The receiver of the chunks, or the server, ended this transfer, but not its round: it is requested again. */
 void worker_on_void(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -152,7 +152,7 @@ void worker_observe_packing(
 	const struct worker_context *ctx,
 	struct worker_ticket *ticket
 );
-/* Each sees what became of what is sent since the last look. */
+/* Each checks the state of its sender. */
 void worker_observe_send(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -164,7 +164,7 @@ void worker_observe_stream(
 	struct worker_ticket *ticket
 );
 void worker_pump_sends(struct hd_worker *worker, const struct worker_context *ctx);
-/* When its send wants to be pumped. */
+/* When its sender needs to be pumped. */
 hd_ns worker_send_deadline(const struct worker_ticket *ticket);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduces: asked for, begun, void, ended. What is sent and what is received are apart, so that a round that
- * is void can be asked for again. A round ends with its last sum: every aggregator has our values then, whatever
- * acknowledgements are still under way.
+ * All-reduces: requested, begun, void, ended. Sent and received values have separate memory, so that a void round can
+ * be requested again. A round ends with its last sum: every aggregator has our values then, even if acknowledgements
+ * are still in flight.
  */
 #include "hd_group.h"
 #include "hd_kernels.h"
 #include "hd_limits.h"
+#include "worker_blocks.h"
 #include "worker_reduce.h"
 
 #include <errno.h>
@@ -15,6 +16,19 @@
 
 bool hd_worker_is_direct(const struct hd_worker *worker) {
 	return hd_addr_is_none(worker->config.controller);
+}
+
+static bool is_possible(const struct hd_reduce_args *args) {
+	const bool rounded = args->type == HD_DTYPE_FP32 && hd_dtype_is_half(args->dtype);
+	const bool barrier = args->collective == HD_COLLECTIVE_BARRIER;
+
+	if (!hd_dtype_is_element(args->type) || (args->type != args->dtype && !rounded))
+		return false;
+	return args->collective < HD_COLLECTIVE_COUNT && (args->values == 0) == barrier
+		&& (barrier || args->in != args->out)
+		&& args->values <= HD_MODEL_BYTES_MAX / hd_dtype_bytes(args->type)
+		&& args->op < HD_REDUCE_OP_COUNT && args->order <= HD_GROUP_RANKED
+		&& args->exact <= HD_WORKERS_MAX && args->root < HD_WORKERS_MAX;
 }
 
 int hd_worker_reduce(
@@ -27,21 +41,20 @@ int hd_worker_reduce(
 	struct worker_context ctx = {now, sink};
 	struct worker_reduce *r;
 
-	if (worker->refused || worker->life >= WORKER_LEAVING)
+	if (worker->refused || worker->stage >= WORKER_LEAVING)
 		return -ESHUTDOWN;
 	if (hd_worker_is_direct(worker))
 		return -EDESTADDRREQ;
-	if (!hd_dtype_is_model(args->dtype) || args->values == 0 || args->in == args->out
-	    || args->values > HD_MODEL_BYTES_MAX / sizeof(float) || args->order > HD_GROUP_RANKED)
+	if (!is_possible(args))
 		return -EINVAL;
 	if (!worker->registered_once)
 		return -EAGAIN;
 	if (worker->reduce_count == HD_REDUCES_MAX)
 		return -ENOBUFS;
 	r = calloc(1, sizeof *r);
-	if (r && hd_dtype_is_half(args->dtype))
+	if (r && args->type != args->dtype)
 		r->half = malloc(2 * args->values * sizeof *r->half);
-	if (!r || (hd_dtype_is_half(args->dtype) && !r->half)) {
+	if (!r || (args->type != args->dtype && !r->half)) {
 		free(r);
 		return -ENOMEM;
 	}
@@ -52,10 +65,9 @@ int hd_worker_reduce(
 	r->pub.user = args->user;
 	r->pub.asked = now;
 	r->pub.granted = true;
-	r->peak = args->dtype == HD_DTYPE_FP32 ? hd_peak_f32(args->in, args->values) : 0;
-	if (!isfinite(r->peak))
-		r->avoid = HD_GROUP_AVOID_VALUES;
-	if (r->half)
+	if (worker_reduce_may_use_slots(args))
+		r->peak = hd_peak_finite_f32(args->in, args->values);
+	if (r->half && args->in)
 		hd_half_from_f32(args->dtype, r->half, args->in, args->values, 1);
 	TAILQ_INSERT_TAIL(&worker->reduces, r, link);
 	worker->reduce_count++;
@@ -64,7 +76,14 @@ int hd_worker_reduce(
 	return 0;
 }
 
-/* --- what others say ------------------------------------------------------------------------ */
+/* --- messages about rounds ------------------------------------------------------------------ */
+
+/* Of an attempt in which it had nothing to give or to receive, this worker does not know that it was void. */
+static bool may_begin(const struct worker_reduce *r, const struct hd_msg_reduce *message) {
+	return r->pub.state == HD_TICKET_REQUESTED
+		|| (r->pub.state == HD_TICKET_SENDING && r->shard_count == 0
+		    && message->sum_id > r->sum_id);
+}
 
 void worker_on_reduce(
 	struct hd_worker *worker,
@@ -75,23 +94,22 @@ void worker_on_reduce(
 	int rc;
 
 	if (message->job != worker->job || message->worker != worker->config.rank || !r
-	    || r->attempt != message->attempt || r->pub.state != HD_TICKET_REQUESTED
-	    || message->workers == 0 || !(message->scale > 0) || isinf(message->scale)) {
+	    || r->attempt != message->attempt || !may_begin(r, message) || message->workers == 0
+	    || !(message->scale > 0) || isinf(message->scale)) {
 		worker->stats.late_messages++;
 		return;
 	}
 	r->epoch = message->epoch;
-	r->making = message->making;
-	r->scale = r->args.average ? 1.0F / (float)message->workers : 1;
+	r->sum_id = message->sum_id;
+	r->given = 0;
 	r->pub.delay = message->workers;
 	r->pub.scale = message->scale;
 	r->began = r->progress_at = ctx->now;
 	r->progress_bytes = 0;
-	if (message->bytes != r->pub.bytes)
-		rc = -EINVAL;
-	else if (message->slots > 0)
+	rc = message->op == r->args.op ? worker_blocks_begin(worker, r, message) : -EINVAL;
+	if (rc == 0 && message->slots > 0)
 		rc = worker_slots_open(worker, ctx, r, message);
-	else
+	else if (rc == 0)
 		rc = worker_shards_open(worker, ctx, r, message);
 	if (rc < 0) {
 		enum hd_reason reason = rc == -EINVAL ? HD_REASON_REFUSED : HD_REASON_NO_MEMORY;
@@ -103,10 +121,28 @@ void worker_on_reduce(
 	if (worker->stall_at == HD_NEVER)
 		worker->stall_at = hd_ns_add(ctx->now, HD_STALL_US * HD_US / 4);
 	worker_reduce_emit(worker, ctx, r, (struct hd_event){.kind = HD_EVENT_SEND_START});
-	worker_reduce_set_state(worker, r, HD_TICKET_SENDING);
+	if (r->pub.state == HD_TICKET_REQUESTED)
+		worker_reduce_set_state(worker, r, HD_TICKET_SENDING);
 }
 
-/* The controller refuses, or says that the others have the sum and their values are gone. */
+/* All that receive something of this round have it: this worker's values are not needed any more. */
+void worker_on_reduced(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct hd_msg_reduced *message
+) {
+	struct worker_reduce *r = worker_reduce_find(worker, message->round);
+
+	/* Also when it has asked again since: its values had arrived, even if it did not see that. */
+	if (message->job != worker->job || message->worker != worker->config.rank || !r
+	    || message->sum_id == 0 || message->sum_id != r->sum_id || r->due > 0) {
+		worker->stats.late_messages++;
+		return;
+	}
+	worker_reduce_finish(worker, ctx, r);
+}
+
+/* The controller refuses the round, or reports that the others have the sum and their values are gone. */
 void worker_reduce_drop(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -119,10 +155,16 @@ void worker_reduce_drop(
 		worker->stats.late_messages++;
 		return;
 	}
+	/* It is in the result that the others have, and asked only whether they have it. */
+	if (drop->reason == HD_REASON_LATE && drop->sum_id != 0 && drop->sum_id == r->given) {
+		worker_reduce_finish(worker, ctx, r);
+		return;
+	}
 	if (drop->reason == HD_REASON_LATE)
-		worker->reduce_making = 0; /* what we had is compared with nothing any more */
-	if (drop->deadline > worker->reduce_round) /* the others went on meanwhile */
+		worker->reduce_sum_id = 0; /* the attempt of our sum is not compared any more */
+	if (drop->deadline > worker->reduce_round) /* the others continued meanwhile */
 		worker->reduce_round = drop->deadline;
+	r->pub.words = drop->text[0] ? drop->text : NULL;
 	worker_reduce_end(
 		worker,
 		ctx,
@@ -130,6 +172,7 @@ void worker_reduce_drop(
 		HD_TICKET_FAILED,
 		drop->reason < HD_REASON_COUNT ? drop->reason : HD_REASON_REFUSED
 	);
+	r->pub.words = NULL;
 }
 
 int worker_reduce_cancel(
@@ -143,7 +186,7 @@ int worker_reduce_cancel(
 	if (!r)
 		return -ENOENT;
 	if (r->pub.state == HD_TICKET_SENDING)
-		return -EALREADY; /* others count on it */
+		return -EALREADY; /* others depend on it */
 	message.cancel.job = worker->job;
 	message.cancel.worker = worker->config.rank;
 	message.cancel.round = round;
@@ -163,7 +206,7 @@ bool worker_reduce_void(
 	struct worker_reduce *r;
 	bool found = false;
 
-	/* Rounds that go through one lease have the same tokens. */
+	/* Rounds of one lease have the same tokens. */
 	TAILQ_FOREACH (r, &worker->reduces, link) {
 		bool has = false;
 
@@ -176,10 +219,10 @@ bool worker_reduce_void(
 	return found;
 }
 
-void worker_reduce_way_closed(
+void worker_reduce_path_closed(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
-	const struct worker_way *way
+	const struct worker_path *path
 ) {
 	struct worker_reduce *r;
 
@@ -187,13 +230,13 @@ void worker_reduce_way_closed(
 		bool uses = false;
 
 		for (uint32_t i = 0; i < r->shard_count; i++)
-			uses |= r->shards[i].way == way;
+			uses |= r->shards[i].path == path && worker_shard_is_open(r, &r->shards[i]);
 		if (uses && !r->ended)
 			worker_reduce_again(worker, ctx, r);
 	}
 }
 
-/* A member of a lease that is silent is taken out within it: then the switch itself is not there. */
+/* A silent member is removed from a lease within this time: after it the switch itself is lost. */
 static hd_ns stall_span(const struct worker_reduce *r) {
 	return worker_reduce_by_slots(r) ? HD_DETECTION_US * HD_US : HD_STALL_US * HD_US;
 }
@@ -205,7 +248,8 @@ bool worker_reduce_stalls(struct hd_worker *worker, const struct worker_context 
 	TAILQ_FOREACH (r, &worker->reduces, link) {
 		uint64_t bytes = worker_reduce_progress(r);
 
-		if (r->ended || r->pub.state != HD_TICKET_SENDING || r->shard_count == 0)
+		if (r->ended || r->pub.state != HD_TICKET_SENDING || r->shard_count == 0
+		    || worker_reduce_waits(r))
 			continue;
 		watch = true;
 		if (bytes != r->progress_bytes || worker_slots_held(worker, r)) {

@@ -3,10 +3,11 @@
  * All-reduces.
  *
  *   worker_reduces.c     their list, states, lookups
- *   worker_reduce_ask.c  asked for, and ended
+ *   worker_blocks.c      which values are whose
+ *   worker_reduce_ask.c  requests and ends
  *   worker_shards.c      on the wire, by aggregators
  *   worker_slots.c       on the wire, through the slots of a switch
- *   worker_reduce.c      the owner's call, and what others say
+ *   worker_reduce.c      the owner's call, and messages about rounds
  *
  * Each file calls those above it in this list only.
  */
@@ -14,11 +15,12 @@
 #define WORKER_REDUCE_H
 
 #include "hd_recv.h"
+#include "hd_roster.h"
 #include "hd_send.h"
 #include "hd_slots.h"
 #include "worker_core.h"
 
-/* How the values of a shard are added. */
+/* By which node the values of a shard are added. */
 enum worker_shard_kind {
 	WORKER_SHARD_CLOSED,
 	WORKER_SHARD_BY_AGGREGATOR,
@@ -27,15 +29,19 @@ enum worker_shard_kind {
 
 struct worker_shard {
 	enum worker_shard_kind kind;
-	struct worker_way *way;
+	struct worker_path *path;
 	uint64_t out_token, in_token;
 	/* by an aggregator */
 	struct hd_send *send; /* NULL: acknowledged */
 	struct hd_recv *recv; /* NULL: held */
-	struct hd_seal seal; /* of what comes */
+	struct hd_seal seal; /* of the received chunks */
 	/* by a switch */
 	struct hd_slots *slots;
 	uint32_t turn; /* rounds of one lease have the same tokens */
+};
+
+struct worker_range {
+	uint64_t first, end; /* values from first to end - 1 */
 };
 
 struct worker_reduce {
@@ -45,19 +51,25 @@ struct worker_reduce {
 	bool ended;
 	uint8_t attempt;
 	uint16_t epoch;
-	uint64_t making; /* of its sum */
-	uint8_t avoid; /* slots of a switch: enum hd_group_avoid, the worse of what befell it */
-	float peak; /* greatest absolute value: should they be of fixed point */
-	float scale; /* of the sum: 1, or one by the number of workers */
+	uint64_t sum_id; /* of its sum */
+	uint8_t avoid; /* slots of a switch: enum hd_group_avoid, the most serious reason so far */
+	float peak; /* largest absolute value: for fixed point */
 	hd_ns began, progress_at;
 	uint64_t progress_bytes;
-	uint16_t *half; /* 16 bits: what is sent, then what is received */
-	uint32_t shard_count, held;
+	uint16_t *half; /* fp32 that travels as 16 bits: what is sent, then what came; or NULL */
+	/* of the attempt on the wire */
+	struct hd_roster members; /* empty: unknown */
+	uint32_t index; /* this worker's place among the members */
+	uint64_t total; /* values that it is about; */
+	struct worker_range block, gives, takes; /* this worker's block, what it gives and takes */
+	uint32_t shard_count, held, due; /* due: shards to be received */
 	struct worker_shard *shards;
+	bool lone; /* it receives nothing, and the controller's session was lost: it asks when all has arrived */
+	uint64_t given; /* the attempt for which it had when it asked again; 0: it had not */
 };
 
 /* --- worker_reduces.c ----------------------------------------------------------------------- */
-/* The one of this round that has not ended. */
+/* The all-reduce of this round that has not ended. */
 struct worker_reduce *worker_reduce_find(const struct hd_worker *worker, uint32_t round);
 /* The all-reduce and its shard that have this token; NULL: none. */
 struct worker_shard *
@@ -67,7 +79,7 @@ void worker_reduce_set_state(
 	struct worker_reduce *r,
 	enum hd_ticket_state state
 );
-/* Back to QUEUED, of which the owner hears nothing. */
+/* Back to QUEUED, without an event for the owner. */
 void worker_reduce_to_queue(struct worker_reduce *r);
 void worker_reduce_emit(
 	struct hd_worker *worker,
@@ -75,16 +87,20 @@ void worker_reduce_emit(
 	const struct worker_reduce *r,
 	struct hd_event event
 );
-/* Whether chunks of one go this way. */
-bool worker_reduce_uses(const struct hd_worker *worker, const struct worker_way *way);
+/* Whether chunks of an all-reduce take this path. */
+bool worker_reduce_uses(const struct hd_worker *worker, const struct worker_path *path);
 /* The oldest round that has not ended, or the next one. */
 uint32_t worker_reduce_from(const struct hd_worker *worker);
 void worker_reduce_drop_shards(struct hd_worker *worker, struct worker_reduce *r);
 /* The path was dead for too long. */
 bool worker_reduce_is_dead(const struct worker_reduce *r);
-/* Grows with everything that gets through, either way. */
+/* Grows with every acknowledged or received byte. */
 uint64_t worker_reduce_progress(const struct worker_reduce *r);
 bool worker_reduce_by_slots(const struct worker_reduce *r);
+/* Switches only add fp32. */
+bool worker_reduce_may_use_slots(const struct hd_reduce_args *args);
+/* It receives nothing, all that it gives has arrived, and others may still need it. */
+bool worker_reduce_waits(const struct worker_reduce *r);
 
 /* --- worker_reduce_ask.c -------------------------------------------------------------------- */
 void worker_reduce_ask(
@@ -94,7 +110,7 @@ void worker_reduce_ask(
 );
 void worker_reduce_ask_queued(struct hd_worker *worker, const struct worker_context *ctx);
 void worker_reduce_requeue(struct hd_worker *worker);
-/* Off the wire, and asked for once more. */
+/* Takes it off the wire, and requests it once more. */
 void worker_reduce_again(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -114,7 +130,7 @@ void worker_reduce_end(
 	enum hd_ticket_state state,
 	enum hd_reason reason
 );
-/* Every sum is there. */
+/* All sums have arrived. */
 void worker_reduce_applied(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -126,12 +142,19 @@ void worker_reduce_fail_all(
 	enum hd_reason reason
 );
 void worker_reduce_collect(struct hd_worker *worker, const struct worker_context *ctx);
-/* Nothing of any is under way any more. */
 void worker_reduce_off_wire(struct hd_worker *worker);
 void worker_reduce_destroy(struct hd_worker *worker);
+/* Under a new session with the controller, what the old one would have said is asked for. */
+void worker_reduce_registered(struct hd_worker *worker, const struct worker_context *ctx);
+/* It has nothing more to receive or to give: APPLIED, with its own block. */
+void worker_reduce_finish(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r
+);
 
 /* --- worker_shards.c ------------------------------------------------------------------------ */
-/* 0, -EINVAL (the shards are not the values), -ENOBUFS (too many ways), -ENOMEM; shards may be half open. */
+/* 0, -EINVAL (the shards do not cover the values), -ENOBUFS (no free path), -ENOMEM; some shards may be open then. */
 int worker_shards_open(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -151,6 +174,8 @@ bool worker_shards_chunk(
 	const struct hd_chunk_header *header,
 	const uint8_t *payload
 );
+/* Whether the shard's values have not all arrived at its aggregator, or its result not here. */
+bool worker_shard_is_open(const struct worker_reduce *r, const struct worker_shard *shard);
 void worker_shard_pump(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -194,6 +219,11 @@ void worker_on_reduce(
 	const struct worker_context *ctx,
 	const struct hd_msg_reduce *message
 );
+void worker_on_reduced(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct hd_msg_reduced *message
+);
 void worker_reduce_drop(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -207,10 +237,10 @@ int worker_reduce_cancel(
 	const struct worker_context *ctx,
 	uint32_t round
 );
-void worker_reduce_way_closed(
+void worker_reduce_path_closed(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
-	const struct worker_way *way
+	const struct worker_path *path
 );
 /* True while there is something to watch. */
 bool worker_reduce_stalls(struct hd_worker *worker, const struct worker_context *ctx);

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All-reduces are asked for, asked for again, and end. */
+/* Requests for all-reduces, their repetition, and their ends. */
 #include "hd_assert.h"
+#include "hd_text.h"
+#include "worker_blocks.h"
 #include "worker_reduce.h"
 
 #include <stdlib.h>
+
+/* A round that told places besides its values says nothing of what its links carry. */
+static bool says_how_fast(const struct worker_reduce *r) {
+	return !worker_reduce_by_slots(r) || hd_slots_stats(r->shards[0].slots)->places == 0;
+}
 
 void worker_reduce_report(
 	struct hd_worker *worker,
@@ -20,15 +27,15 @@ void worker_reduce_report(
 	body->round = r->pub.round;
 	body->direction = HD_REDUCE;
 	body->attempt = r->attempt;
-	body->token = r->making;
+	body->token = r->sum_id;
 	body->outcome = (uint8_t)outcome;
 	body->reason = (uint8_t)reason;
 	body->bytes = r->pub.bytes;
-	body->duration_ns = ctx->now - r->began;
+	body->duration_ns = says_how_fast(r) ? ctx->now - r->began : 0;
 	(void)worker_tell(worker, worker->controller, ctx, &message);
 }
 
-/* Rounds may end in another order than that in which they began. */
+/* Rounds may end in another order than they begin. */
 static void note_had(struct hd_worker *worker, uint32_t round) {
 	uint32_t done = worker->reduce_done, by;
 
@@ -42,7 +49,7 @@ static void note_had(struct hd_worker *worker, uint32_t round) {
 	}
 }
 
-/* Its callbacks may begin others: the rest of its memory goes at the next collect. */
+/* Its callbacks may begin others: the rest of its memory is freed at the next collect. */
 void worker_reduce_end(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -54,9 +61,7 @@ void worker_reduce_end(
 
 	if (r->ended)
 		return;
-	worker_reduce_drop_shards(
-		worker, r
-	); /* nothing reads in or writes out once they are released */
+	worker_reduce_drop_shards(worker, r); /* neither in nor out is used after their release */
 	r->ended = true;
 	r->pub.reason = reason;
 	r->pub.ended = ctx->now;
@@ -67,7 +72,7 @@ void worker_reduce_end(
 	if (applied && r->pub.round > worker->reduce_done) {
 		worker->reduce_done = r->pub.round;
 		worker->reduce_members = (uint16_t)r->pub.delay;
-		worker->reduce_making = r->making;
+		worker->reduce_sum_id = r->sum_id;
 	}
 	worker->stats.reduced += applied;
 	worker->stats.reduce_failed += !applied;
@@ -128,11 +133,17 @@ void worker_reduce_ask(
 	request->direction = HD_REDUCE;
 	request->attempt = r->attempt + 1;
 	request->dtype = r->args.dtype;
+	request->op = r->args.op;
 	request->bytes = r->pub.bytes;
 	request->order = r->args.order;
 	request->have = worker_reduce_from(worker);
 	request->peak = r->peak;
 	request->avoid = r->avoid;
+	request->collective = r->args.collective;
+	request->root = r->args.root;
+	request->exact = r->args.exact;
+	request->room = r->args.room * hd_dtype_bytes(r->args.dtype);
+	hd_text_copy(request->tag, sizeof request->tag, r->args.tag);
 	if (worker_tell(worker, worker->controller, ctx, &message) < 0) {
 		worker->retry_at = hd_ns_add(ctx->now, WORKER_RETRY_US * HD_US);
 		return;
@@ -149,13 +160,15 @@ void worker_reduce_ask_queued(struct hd_worker *worker, const struct worker_cont
 		worker_reduce_ask(worker, ctx, r);
 }
 
-/* What waited at a controller that is gone is asked for anew; what is under way goes on without it. */
+/* Rounds that waited at a lost controller are requested again; those in progress go on without it. */
 void worker_reduce_requeue(struct hd_worker *worker) {
 	struct worker_reduce *r;
 
 	TAILQ_FOREACH (r, &worker->reduces, link)
 		if (!r->ended && r->pub.state == HD_TICKET_REQUESTED)
 			worker_reduce_to_queue(r);
+		else if (!r->ended && r->pub.state == HD_TICKET_SENDING && r->due == 0)
+			r->lone = !worker_reduce_by_slots(r);
 }
 
 void worker_reduce_again(
@@ -163,9 +176,28 @@ void worker_reduce_again(
 	const struct worker_context *ctx,
 	struct worker_reduce *r
 ) {
+	r->given = worker_reduce_waits(r) ? r->sum_id : 0;
+	r->lone = false;
 	worker_reduce_drop_shards(worker, r);
 	worker_reduce_to_queue(r);
 	worker_reduce_ask(worker, ctx, r);
+}
+
+void worker_reduce_registered(struct hd_worker *worker, const struct worker_context *ctx) {
+	struct worker_reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link)
+		if (r->lone && worker_reduce_waits(r))
+			worker_reduce_again(worker, ctx, r);
+}
+
+void worker_reduce_finish(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r
+) {
+	worker_blocks_copy(worker, r);
+	worker_reduce_end(worker, ctx, r, HD_TICKET_APPLIED, HD_REASON_NONE);
 }
 
 void worker_reduce_collect(struct hd_worker *worker, const struct worker_context *ctx) {

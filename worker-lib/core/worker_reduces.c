@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of all-reduces: lookups, states, what their shards have in common. */
+/* The list of all-reduces: lookups, states, functions for all kinds of shards. */
 #include "hd_assert.h"
 #include "worker_reduce.h"
 
@@ -10,9 +10,10 @@ static bool may_become(enum hd_ticket_state from, enum hd_ticket_state to) {
 	switch (from) {
 	case HD_TICKET_QUEUED:
 		return to == HD_TICKET_QUEUED || to == HD_TICKET_REQUESTED
-			|| to == HD_TICKET_FAILED;
+			|| to == HD_TICKET_APPLIED || to == HD_TICKET_FAILED;
 	case HD_TICKET_REQUESTED:
-		return to == HD_TICKET_QUEUED || to == HD_TICKET_SENDING || to == HD_TICKET_FAILED;
+		return to == HD_TICKET_QUEUED || to == HD_TICKET_SENDING || to == HD_TICKET_APPLIED
+			|| to == HD_TICKET_FAILED;
 	case HD_TICKET_SENDING:
 		return to == HD_TICKET_QUEUED || to == HD_TICKET_APPLIED || to == HD_TICKET_FAILED;
 	default:
@@ -57,18 +58,18 @@ struct worker_reduce *worker_reduce_find(const struct hd_worker *worker, uint32_
 	return NULL;
 }
 
-bool worker_reduce_uses(const struct hd_worker *worker, const struct worker_way *way) {
+bool worker_reduce_uses(const struct hd_worker *worker, const struct worker_path *path) {
 	const struct worker_reduce *r;
 
 	TAILQ_FOREACH (r, &worker->reduces, link) {
 		for (uint32_t i = 0; i < r->shard_count; i++)
-			if (r->shards[i].way == way && !r->ended)
+			if (r->shards[i].path == path && !r->ended)
 				return true;
 	}
 	return false;
 }
 
-/* The controller does not wait for us in rounds below it, whatever it missed. */
+/* The controller does not wait for this worker in lower rounds, even if it missed messages. */
 uint32_t worker_reduce_from(const struct hd_worker *worker) {
 	const struct worker_reduce *r;
 
@@ -120,7 +121,7 @@ void worker_reduce_drop_shards(struct hd_worker *worker, struct worker_reduce *r
 	}
 	free(r->shards);
 	r->shards = NULL;
-	r->shard_count = r->held = 0;
+	r->shard_count = r->held = r->due = 0;
 }
 
 bool worker_reduce_is_dead(const struct worker_reduce *r) {
@@ -133,6 +134,16 @@ bool worker_reduce_is_dead(const struct worker_reduce *r) {
 			return true;
 	}
 	return false;
+}
+
+bool worker_reduce_waits(const struct worker_reduce *r) {
+	if (r->ended || r->pub.state != HD_TICKET_SENDING || r->due > 0
+	    || worker_reduce_by_slots(r))
+		return false;
+	for (uint32_t i = 0; i < r->shard_count; i++)
+		if (r->shards[i].send)
+			return false;
+	return true;
 }
 
 static uint64_t shard_progress(const struct worker_shard *shard) {
@@ -159,4 +170,9 @@ uint64_t worker_reduce_progress(const struct worker_reduce *r) {
 
 bool worker_reduce_by_slots(const struct worker_reduce *r) {
 	return r->shard_count > 0 && r->shards[0].slots;
+}
+
+bool worker_reduce_may_use_slots(const struct hd_reduce_args *args) {
+	return args->collective == HD_COLLECTIVE_ALLREDUCE && args->dtype == HD_DTYPE_FP32
+		&& (args->op == HD_REDUCE_OP_SUM || args->op == HD_REDUCE_OP_AVERAGE);
 }

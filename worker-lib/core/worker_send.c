@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #define POLL_BUDGET 64 /* packets of one transfer in one call */
-#define FEED_US 50 /* so often is looked at what a packer makes */
+#define FEED_US 50 /* how often the packer's progress is checked */
 
 static struct worker_ticket *find_send(const struct hd_worker *worker, uint64_t token) {
 	struct worker_ticket *ticket;
@@ -26,7 +26,7 @@ static enum hd_reason reason_of(int code) {
 	return code == -ENOMEM ? HD_REASON_NO_MEMORY : HD_REASON_REFUSED;
 }
 
-static void say_cancel(
+static void send_cancel(
 	struct hd_worker *worker,
 	struct hd_session *session,
 	const struct worker_context *ctx,
@@ -45,14 +45,14 @@ static void say_cancel(
 	(void)worker_tell(worker, session, ctx, &message);
 }
 
-/* Says why a grant cannot be used: the reservation and the position are free again. */
+/* Reports why a grant cannot be used: the reservation and the position become free. */
 static void
 give_up(struct hd_worker *worker,
 	const struct worker_context *ctx,
 	struct worker_ticket *ticket,
 	enum hd_reason reason) {
-	say_cancel(worker, worker->controller, ctx, ticket, reason);
-	say_cancel(worker, worker->server, ctx, ticket, reason);
+	send_cancel(worker, worker->controller, ctx, ticket, reason);
+	send_cancel(worker, worker->server, ctx, ticket, reason);
 	worker_end(worker, ctx, ticket, HD_TICKET_FAILED, reason);
 }
 
@@ -65,7 +65,7 @@ void worker_on_grant(
 	struct worker_ticket *ticket = worker_find(worker, grant->direction, grant->round);
 	int rc;
 
-	/* The grant of a pull is the server's; direct, it may tell the worker as well. */
+	/* The server grants a pull; without a controller, it may send the GRANT to the worker as well. */
 	if (grant->job != worker->job || grant->worker != worker->config.rank || !ticket
 	    || grant->attempt != ticket->attempt || ticket->pub.state != HD_TICKET_REQUESTED
 	    || grant->direction != HD_PUSH || !worker->server) {
@@ -79,7 +79,7 @@ void worker_on_grant(
 	}
 	rc = worker_begin_push(worker, ctx, session, grant, ticket);
 	if (rc == -EMFILE) {
-		worker_leave_way(worker, ctx, ticket, HD_REASON_TIMEOUT);
+		worker_leave_path(worker, ctx, ticket, HD_REASON_TIMEOUT);
 		return;
 	}
 	if (rc < 0) {
@@ -87,10 +87,10 @@ void worker_on_grant(
 		return;
 	}
 	if (worker_take_early(worker, grant->token, true))
-		worker_ask_anew(worker, ctx, ticket);
+		worker_ask_again(worker, ctx, ticket);
 }
 
-/* Go and grant come by different sessions: go may be first. */
+/* GO and GRANT come in different sessions: GO may be first. */
 void worker_on_go(struct hd_worker *worker, const struct worker_context *ctx, uint64_t token) {
 	struct worker_ticket *ticket = find_send(worker, token);
 
@@ -103,7 +103,7 @@ void worker_on_go(struct hd_worker *worker, const struct worker_context *ctx, ui
 	worker_remember_early(worker, token, false);
 }
 
-/* A transfer that was granted and has not ended, wherever its bytes are. */
+/* A granted transfer that has not ended, wherever its bytes are. */
 static struct worker_ticket *find_granted(const struct hd_worker *worker, uint64_t token) {
 	struct worker_ticket *ticket;
 
@@ -115,8 +115,8 @@ static struct worker_ticket *find_granted(const struct hd_worker *worker, uint64
 	return NULL;
 }
 
-/* So that the controller's grant may come last, and nobody waits for a stall to be noticed. What the server holds
- * whole it commits; what an aggregator does, it may lose. */
+/* The controller's grant may come after this, and the worker need not wait for the stall timeout. The server commits a
+ * push that it holds; an aggregator may lose one. */
 void worker_on_void(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -130,15 +130,15 @@ void worker_on_void(
 		worker_remember_early(worker, void_->token, true);
 		return;
 	}
-	/* The controller may plan the survivors of a sum anew. Was it in the model after all, the server says so
-	 * when the next grant comes to it, or when the controller would drop it: worker_on_drop(). */
+	/* The controller may plan the other members of a sum again. If the update is in the model after all, the server
+	 * reports that when it gets the next grant, or when the controller would drop it: worker_on_drop(). */
 	if (worker_by_aggregator(ticket))
 		ticket->ask_server = false;
-	worker_ask_anew(worker, ctx, ticket);
+	worker_ask_again(worker, ctx, ticket);
 }
 
-/* The controller has lost the server for a moment. A transfer of which something was acknowledged goes on: the
- * server knows it; not so an aggregator, whose others may be lost. */
+/* The controller has lost the server for a moment. A transfer with acknowledged bytes goes on, as the server knows it;
+ * but not one to an aggregator, whose other members may be lost. */
 void worker_on_controller_void(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -153,7 +153,7 @@ void worker_on_controller_void(
 		return;
 	if (worker_by_aggregator(ticket)
 	    || (ticket->send && hd_send_stats(ticket->send)->bytes_acked == 0))
-		worker_ask_anew(worker, ctx, ticket);
+		worker_ask_again(worker, ctx, ticket);
 }
 
 void worker_on_sack(
@@ -166,7 +166,7 @@ void worker_on_sack(
 
 	if (!ticket && worker_copy_sack(worker, ctx, session, sack))
 		return;
-	if (!ticket || session != worker_way_session(worker, ticket->way)) {
+	if (!ticket || session != worker_path_session(worker, ticket->path)) {
 		worker->stats.late_messages++;
 		return;
 	}
@@ -199,11 +199,11 @@ void worker_observe_send(
 		worker_set_state(worker, ticket, HD_TICKET_HELD);
 		return;
 	}
-	/* The path was dead for too long: once more, with a fresh token. */
-	worker_ask_anew(worker, ctx, ticket);
+	/* The path was dead for too long: tries again, with a new token. */
+	worker_ask_again(worker, ctx, ticket);
 }
 
-/* What a packer has made since the last look may leave. */
+/* Passes the bytes that the packer has written since the last call to the sender. */
 static void
 feed(struct hd_worker *worker, const struct worker_context *ctx, struct worker_ticket *ticket) {
 	int64_t bytes = ticket->ready(ticket->pub.user);
@@ -226,7 +226,7 @@ hd_ns worker_send_deadline(const struct worker_ticket *ticket) {
 	return hd_ns_min(at, ticket->feed_at);
 }
 
-/* The receiver has not all of it and never will. */
+/* The receiver does not have all of it and never will. */
 void worker_observe_packing(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -234,10 +234,10 @@ void worker_observe_packing(
 ) {
 	if (ticket->pack_error == 0 || ticket->ended)
 		return;
-	if (worker_by_aggregator(ticket) && !ticket->way->plain)
-		say_cancel(
+	if (worker_by_aggregator(ticket) && !ticket->path->plain)
+		send_cancel(
 			worker,
-			worker_way_session(worker, ticket->way),
+			worker_path_session(worker, ticket->path),
 			ctx,
 			ticket,
 			reason_of(ticket->pack_error)
@@ -250,16 +250,17 @@ void worker_pump_sends(struct hd_worker *worker, const struct worker_context *ct
 
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
 		worker_stream_pump(worker, ctx, ticket);
-		if (ticket->copy && worker_way_session(worker, ticket->copy_way)) {
+		if (ticket->copy && worker_path_session(worker, ticket->copy_path)) {
 			(void)hd_send_poll(ticket->copy, ctx->now, POLL_BUDGET, ctx->sink);
 			worker->observe_due |= hd_send_stats(ticket->copy)->state == HD_SEND_FAILED;
 		}
-		if (!ticket->send || ticket->cancelling || !worker_way_session(worker, ticket->way))
+		if (!ticket->send || ticket->cancelling
+		    || !worker_path_session(worker, ticket->path))
 			continue;
 		if (ticket->packing && ctx->now >= ticket->feed_at)
 			feed(worker, ctx, ticket);
 		(void)hd_send_poll(ticket->send, ctx->now, POLL_BUDGET, ctx->sink);
-		/* What begins or fails here is told in the next call, which is due at once. */
+		/* A begin or a failure here is reported in the next call, which is due at once. */
 		if (hd_send_stats(ticket->send)->state == HD_SEND_FAILED
 		    || (ticket->pub.state == HD_TICKET_GRANTED
 			&& hd_send_stats(ticket->send)->packets_sent > 0))
@@ -313,5 +314,5 @@ void worker_observe_stream(
 		worker_set_state(worker, ticket, HD_TICKET_HELD);
 		return;
 	}
-	worker_ask_anew(worker, ctx, ticket);
+	worker_ask_again(worker, ctx, ticket);
 }

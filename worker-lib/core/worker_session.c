@@ -23,12 +23,12 @@ connect_server(struct hd_worker *worker, const struct worker_context *ctx, struc
 		worker->server = NULL;
 		worker->stats.joined = false;
 		worker_requeue_wire(worker, ctx, false);
-		worker_ways_forget_server(worker, ctx);
+		worker_paths_forget_server(worker, ctx);
 	}
-	worker_way_drop(worker, ctx, address);
+	worker_path_drop(worker, ctx, address);
 	worker->server_addr = address;
 	worker->stats.server = true;
-	/* The endpoint has room for these two and HD_WAYS_MAX others. */
+	/* The endpoint has room for these two and HD_PATHS_MAX others. */
 	if (hd_endpoint_connect(worker->endpoint, address, ctx->now, &worker->server) < 0)
 		worker->server_addr = (struct hd_addr){0};
 }
@@ -48,9 +48,9 @@ void worker_start(struct hd_worker *worker, const struct worker_context *ctx) {
 		worker->controller = NULL;
 }
 
-/* --- saying who we are ---------------------------------------------------------------------- */
+/* --- registration -------------------------------------------------------------------------- */
 
-static void say_register(struct hd_worker *worker, const struct worker_context *ctx) {
+static void send_register(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct hd_message message = {.kind = HD_MSG_REGISTER};
 	struct hd_msg_register_ *body = &message.register_;
 
@@ -70,19 +70,19 @@ static void say_register(struct hd_worker *worker, const struct worker_context *
 	body->job_weight = worker->config.job_weight;
 	body->world = worker->reduce_done ? worker->reduce_members : worker->config.world;
 	body->reduce_round = worker->reduce_done;
-	body->making = worker->reduce_making;
+	body->sum_id = worker->reduce_sum_id;
 	body->reduce_had = worker->reduce_had;
 	body->reduce_from = worker_reduce_from(worker);
 	body->flags = (worker->config.observes ? HD_REGISTER_OBSERVER : 0)
 		| (worker->spec.unsealed ? HD_REGISTER_UNSEALED : 0);
 	body->count_max = (uint16_t)(worker->config.chunk_bytes / sizeof(float));
-	body->dtypes = 1U << HD_DTYPE_FIXED32 | 1U << HD_DTYPE_FP32; /* into slots */
+	body->dtypes = 1U << HD_DTYPE_FIXED32 | 1U << HD_DTYPE_FP32; /* for slots */
 	body->data_ipv4 = worker->config.data.ipv4;
 	body->data_port = worker->config.data.port;
 	(void)worker_tell(worker, worker->controller, ctx, &message);
 }
 
-static void say_join(struct hd_worker *worker, const struct worker_context *ctx) {
+static void send_join(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct hd_message message = {.kind = HD_MSG_JOIN};
 
 	message.join.job = worker->job;
@@ -94,7 +94,7 @@ static void say_join(struct hd_worker *worker, const struct worker_context *ctx)
 	(void)worker_tell(worker, worker->server, ctx, &message);
 }
 
-/* --- what the sessions say ------------------------------------------------------------------ */
+/* --- messages of the sessions --------------------------------------------------------------- */
 
 static void emit_node(
 	struct hd_worker *worker,
@@ -113,20 +113,20 @@ void worker_session_opened(
 	const struct worker_context *ctx,
 	struct hd_session *session
 ) {
-	struct worker_way *way = worker_way_of(worker, session);
+	struct worker_path *path = worker_path_of(worker, session);
 
 	emit_node(worker, ctx, HD_EVENT_NODE_UP, HD_REASON_NONE, hd_session_peer_role(session));
-	if (way)
-		worker_way_opened(worker, ctx, way);
+	if (path)
+		worker_path_opened(worker, ctx, path);
 	if (session == worker->controller) {
 		if (worker_is_registered(worker))
 			worker_set_link(worker, WORKER_UNREGISTERED);
 		worker->stats.controller = true;
 		worker->controller_heard = ctx->now;
-		say_register(worker, ctx);
-		worker_say_notice(worker, ctx, session);
+		send_register(worker, ctx);
+		worker_send_notice(worker, ctx, session);
 	} else if (session == worker->server) {
-		say_join(worker, ctx);
+		send_join(worker, ctx);
 	}
 }
 
@@ -145,7 +145,7 @@ refuse(struct hd_worker *worker,
 		worker->config.ops->refused(worker->config.owner, reason, text);
 }
 
-/* A process on another host has our rank, and is alive, or is not known to be dead yet. */
+/* A process on another host has this rank, and is alive, or not known to be lost yet. */
 static void on_rank_held(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -153,10 +153,10 @@ static void on_rank_held(
 	const char *text
 ) {
 	hd_ns *again = by_server ? &worker->join_at : &worker->register_at;
-	bool told = *again != HD_NEVER;
+	bool waits = *again != HD_NEVER;
 
 	*again = hd_ns_add(ctx->now, WORKER_REGISTER_RETRY_US * HD_US);
-	if (!told && worker->config.ops && worker->config.ops->trouble)
+	if (!waits && worker->config.ops && worker->config.ops->trouble)
 		worker->config.ops->trouble(worker->config.owner, HD_REASON_RANK_HELD, text);
 }
 
@@ -172,7 +172,7 @@ void worker_on_refuse(
 		refuse(worker, ctx, message->reason, message->text);
 }
 
-/* Nobody is silent who says that: a worker that waits for the controller does not go direct. */
+/* A controller that sends WAIT is not silent: a worker that waits for it does not go directly to the server. */
 void worker_on_wait(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -197,11 +197,11 @@ void worker_session_closed(
 	enum hd_reason reason,
 	const char *text
 ) {
-	struct worker_way *way = worker_way_of(worker, session);
+	struct worker_path *path = worker_path_of(worker, session);
 
 	emit_node(worker, ctx, HD_EVENT_NODE_DOWN, reason, hd_session_peer_role(session));
-	if (way) {
-		worker_way_closed(worker, ctx, way, reason);
+	if (path) {
+		worker_path_closed(worker, ctx, path, reason);
 		return;
 	}
 	if (session == worker->controller) {
@@ -232,13 +232,14 @@ void worker_session_closed(
 	}
 }
 
-/* All-reduces need no more than that. A worker that comes later, or was away, goes on from where the others are. */
+/* All-reduces need no more than that. A worker that comes later, or was away, continues at the others' round. */
 static void on_registered_once(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	const struct hd_msg_registered *message
 ) {
-	if (message->reduce_round > worker->reduce_round)
+	/* A new process begins after the others' rounds. A known one is told `late` of those that it was away from. */
+	if (!worker->registered_once && message->reduce_round > worker->reduce_round)
 		worker->reduce_round = message->reduce_round;
 	worker->registered_once = true;
 	if (worker->model_bytes > 0)
@@ -275,6 +276,7 @@ void worker_on_registered(
 		worker_requeue_asked(worker, ctx, WORKER_ASKED_CONTROLLER);
 	worker_ask_queued(worker, ctx);
 	on_registered_once(worker, ctx, message);
+	worker_reduce_registered(worker, ctx);
 	worker_reduce_ask_queued(worker, ctx);
 }
 
@@ -284,29 +286,29 @@ void worker_on_joined(
 	const struct hd_msg_joined *message
 ) {
 	uint64_t boot = hd_session_peer_boot(worker->server);
-	bool new_life = worker->server_boot != 0 && worker->server_boot != boot;
+	bool server_restarted = worker->server_boot != 0 && worker->server_boot != boot;
 
 	if (message->job != worker->job || worker->refused)
 		return;
 	worker->join_at = HD_NEVER;
-	/* Rounds continue those that the server has seen of this rank's former lives; also when the one that this life
-	 * began with, cut off, did not know them. */
-	if ((!worker->joined_once || new_life)
+	/* Rounds continue those that the server knows of former processes of this rank; also when the server process
+	 * that this worker joined first was out of touch and did not know them. */
+	if ((!worker->joined_once || server_restarted)
 	    && message->last_round >= worker->next_round[HD_PUSH])
 		worker->next_round[HD_PUSH] = message->last_round + 1;
 	worker->stats.push_round = worker->next_round[HD_PUSH] - 1;
 	worker->joined_once = true;
 	worker->server_boot = boot;
 	worker->stats.joined = true;
-	worker->said_done = false; /* of the session before */
-	if (worker->life >= WORKER_LEAVING || worker->config.observes)
-		worker_say_done(worker, ctx);
+	worker->sent_done = false; /* in the last session */
+	if (worker->stage >= WORKER_LEAVING || worker->config.observes)
+		worker_send_done(worker, ctx);
 	worker->durable = message->durable;
-	worker_newest(worker, message->version, new_life);
-	/* A server that begins anew while we linger finds us gone, as it would a moment later. */
-	if (new_life && worker->life >= WORKER_LINGERING)
+	worker_newest(worker, message->version, server_restarted);
+	/* A new server process while this worker lingers: to it this worker is gone, as it would be a moment later. */
+	if (server_restarted && worker->stage >= WORKER_LINGERING)
 		worker_trim_kept(worker, ctx, 0);
-	worker_requeue_wire(worker, ctx, new_life);
+	worker_requeue_wire(worker, ctx, server_restarted);
 	if (worker->config.ops && worker->config.ops->joined)
 		worker->config.ops->joined(
 			worker->config.owner, message->version, message->tau_max
@@ -314,7 +316,7 @@ void worker_on_joined(
 	worker_on_durable(worker, ctx, message->durable);
 	worker_ask_queued(worker, ctx);
 	if (hd_addr_is_none(worker->config.controller))
-		worker_say_notice(worker, ctx, worker->server);
+		worker_send_notice(worker, ctx, worker->server);
 }
 
 /* --- time ----------------------------------------------------------------------------------- */
@@ -326,7 +328,7 @@ static hd_ns fallback_at(const struct hd_worker *worker) {
 	    || worker->refused || worker_has_controller(worker))
 		return HD_NEVER;
 	at = worker->controller_heard;
-	if (worker->controller) /* one that has much to do answers HELLO before it lets us in */
+	if (worker->controller) /* a busy one answers HELLO before it opens the session */
 		at = hd_ns_max(at, hd_session_answered(worker->controller));
 	at = hd_ns_add(at, (hd_ns)worker->config.fallback_us * HD_US);
 	if (worker->controller && hd_session_is_open(worker->controller))
@@ -352,11 +354,11 @@ void worker_session_tick(struct hd_worker *worker, const struct worker_context *
 		go_direct(worker, ctx);
 	if (worker->register_at <= ctx->now) {
 		worker->register_at = hd_ns_add(ctx->now, WORKER_REGISTER_RETRY_US * HD_US);
-		say_register(worker, ctx);
+		send_register(worker, ctx);
 	}
 	if (worker->join_at <= ctx->now) {
 		worker->join_at = hd_ns_add(ctx->now, WORKER_REGISTER_RETRY_US * HD_US);
-		say_join(worker, ctx);
+		send_join(worker, ctx);
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The top of the worker's core: sessions and messages, the ends that they tell, members, leaving. */
+/* The top of the worker's core: sessions and messages, the ends that they report, members, leaving. */
 #ifndef WORKER_SESSION_H
 #define WORKER_SESSION_H
 
@@ -7,7 +7,7 @@
 
 /* --- worker_dispatch.c ---------------------------------------------------------------------- */
 extern const struct hd_endpoint_ops worker_endpoint_ops;
-/* Of a constant table. */
+/* Checks a constant table. */
 bool worker_routes_are_valid(void);
 
 /* --- worker_packet.c ------------------------------------------------------------------------ */
@@ -80,7 +80,7 @@ void worker_fail_all(
 	const struct worker_context *ctx,
 	enum hd_reason reason
 );
-/* Lets go of applied pushes, oldest first, until at most this much is kept for the server's restart. */
+/* Releases applied pushes, oldest first, until at most this many bytes are kept for a restart of the server. */
 void worker_trim_kept(struct hd_worker *worker, const struct worker_context *ctx, uint64_t bytes);
 
 /* --- worker_federated.c: federated jobs --------------------------------------------------------- */
@@ -92,14 +92,14 @@ void worker_on_round(
 void worker_on_lack(struct hd_worker *worker, const struct hd_msg_lack *message);
 
 /* --- worker_members.c ----------------------------------------------------------------------- */
-/* Says it, if there is something to say. */
-void worker_say_notice(
+/* Sends the notice, if there is one. */
+void worker_send_notice(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	struct hd_session *session
 );
 void worker_members_tick(struct hd_worker *worker, const struct worker_context *ctx);
-/* When it leaves whatever is under way; HD_NEVER without a notice. */
+/* When the worker leaves even with transfers in progress; HD_NEVER without a notice. */
 hd_ns worker_leave_at(const struct hd_worker *worker);
 hd_ns worker_members_deadline(const struct hd_worker *worker);
 void worker_on_roster(
@@ -107,7 +107,7 @@ void worker_on_roster(
 	const struct worker_context *ctx,
 	const struct hd_msg_roster *message
 );
-/* The controller sends it away. */
+/* The controller sends this worker away. */
 void worker_on_notice(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -115,12 +115,12 @@ void worker_on_notice(
 );
 
 /* --- worker_observe.c ----------------------------------------------------------------------- */
-/* What was reported since the last word goes to the controller, when it is time. */
+/* Sends the reports since the last OBSERVE to the controller, when it is time. */
 void worker_observe_tick(struct hd_worker *worker, const struct worker_context *ctx);
 hd_ns worker_observe_deadline(const struct hd_worker *worker);
 
 /* --- worker_stats.c ------------------------------------------------------------------------- */
-/* The controller asks what is counted here. */
+/* Answers the controller's POLL with this node's counters. */
 void worker_on_poll(
 	const struct hd_worker *worker,
 	const struct worker_context *ctx,

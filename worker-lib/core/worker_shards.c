@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An all-reduce on the wire. The controller's REDUCE cuts the values into shards; each goes to its aggregator and
- * comes back as the sum of all workers' while the rest is still leaving:
+ * A collective on the wire. The controller's REDUCE divides the values into shards. In an all-reduce each is sent to
+ * its aggregator and comes back as the sum of all workers' values while the rest is still being sent; in others a
+ * worker only gives to some shards, or only receives some (worker_blocks.c):
  *
  *     in  | shard 0 | shard 1 | ...     out_token --> aggregator --> in_token     | shard 0 | shard 1 | ... out
  */
 #include "hd_assert.h"
 #include "hd_group.h"
 #include "hd_kernels.h"
+#include "worker_blocks.h"
 #include "worker_pull.h"
 #include "worker_reduce.h"
 
@@ -18,18 +20,17 @@
 
 /* --- on the wire ---------------------------------------------------------------------------- */
 
-static int open_shard(
+static int open_send(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	const struct worker_reduce *r,
-	const struct hd_group_shard *told,
-	uint64_t first,
+	const struct hd_group_shard *given,
 	struct worker_shard *shard
 ) {
-	const uint8_t *from = r->half ? (const void *)r->half : (const void *)r->args.in;
-	uint8_t *to = r->half ? (void *)(r->half + r->args.values) : (void *)r->args.out;
+	const uint32_t value = (uint32_t)hd_dtype_bytes(r->args.dtype);
+	const uint8_t *from = r->half ? (const void *)r->half : r->args.in;
 	struct hd_send_config out = {
-		.peer = { told->ipv4, told->port },
+		.peer = { given->ipv4, given->port },
 		.header = {
 			.attempt = r->attempt,
 			.dtype = r->args.dtype,
@@ -37,36 +38,75 @@ static int open_shard(
 			.epoch = r->epoch,
 			.worker = worker->config.rank,
 			.round = r->pub.round,
-			.token = told->out_token,
+			.token = given->out_token,
 		},
-		.data = from + first,
-		.bytes = told->bytes,
+		.bytes = given->bytes,
 		.chunk_bytes = worker->config.chunk_bytes,
-		.cc_weight = told->cc_weight >= 1 ? told->cc_weight : 1,
+		.cc_weight = given->cc_weight >= 1 ? given->cc_weight : 1,
+		.path = &shard->path->cc,
+		.keys = worker->config.keys,
+		.key_id = worker->config.key_id,
 	};
+	uint64_t at;
+
+	hd_assert(value > 0);
+	out.chunk_bytes -= out.chunk_bytes % (uint32_t)value;
+	if (!from || !worker_blocks_given(r, given->first / value, given->bytes / value, &at))
+		return -EINVAL;
+	out.data = from + at * value;
+	return hd_send_create(&out, ctx->now, &shard->send);
+}
+
+static int open_recv(
+	struct hd_worker *worker,
+	const struct worker_reduce *r,
+	const struct hd_group_shard *given,
+	struct worker_shard *shard
+) {
+	const size_t value = hd_dtype_bytes(r->args.dtype);
+	uint8_t *to = r->half ? (void *)(r->half + r->args.values) : r->args.out;
 	struct hd_recv_config in = {
-		.token = told->in_token,
+		.token = given->in_token,
 		.job = worker->job,
 		.round = r->pub.round,
 		.worker = worker->config.rank,
 		.attempt = r->attempt,
 		.dtype = r->args.dtype,
-		.bytes = told->bytes,
-		.data = to + first,
+		.bytes = given->bytes,
 	};
-	int rc;
+	uint64_t at;
+
+	hd_assert(value > 0);
+	if (!to || !r->args.out
+	    || !worker_blocks_taken(worker, r, given->first / value, given->bytes / value, &at))
+		return -EINVAL;
+	in.data = to + at * value;
+	return hd_recv_create(&in, &shard->recv);
+}
+
+static int open_shard(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r,
+	const struct hd_group_shard *given,
+	struct worker_shard *shard
+) {
+	int rc = 0;
 
 	shard->kind = WORKER_SHARD_BY_AGGREGATOR;
-	shard->way = worker_way_to(worker, ctx, out.peer, false);
-	if (!shard->way)
+	shard->path
+		= worker_path_to(worker, ctx, (struct hd_addr){given->ipv4, given->port}, false);
+	if (!shard->path)
 		return -ENOBUFS;
-	out.path = &shard->way->path;
-	out.keys = worker->config.keys;
-	out.key_id = worker->config.key_id;
-	shard->out_token = told->out_token;
-	shard->in_token = told->in_token;
-	rc = hd_send_create(&out, ctx->now, &shard->send);
-	return rc < 0 ? rc : hd_recv_create(&in, &shard->recv);
+	shard->out_token = given->out_token;
+	shard->in_token = given->in_token;
+	if (given->out_token != 0)
+		rc = open_send(worker, ctx, r, given, shard);
+	if (rc == 0 && given->in_token != 0) {
+		rc = open_recv(worker, r, given, shard);
+		r->due += rc == 0;
+	}
+	return rc;
 }
 
 int worker_shards_open(
@@ -75,27 +115,74 @@ int worker_shards_open(
 	struct worker_reduce *r,
 	const struct hd_msg_reduce *message
 ) {
-	int count = hd_group_count(&message->shards, HD_GROUP_SHARD_BYTES);
+	int count = message->shards.bytes == 0 ?
+		0 :
+		hd_group_count(&message->shards, HD_GROUP_SHARD_BYTES);
 	size_t value = hd_dtype_bytes(r->args.dtype);
-	uint64_t first = 0;
+	uint64_t end = 0, out = 0, in = 0;
 	int rc = 0;
 
 	if (count < 0 || value == 0)
 		return -EINVAL;
-	hd_assert(!r->shards && r->shard_count == 0 && r->held == 0);
-	r->shards = calloc((size_t)count, sizeof *r->shards);
+	worker_reduce_drop_shards(worker, r);
+	r->shards = calloc(count > 0 ? (size_t)count : 1, sizeof *r->shards);
 	if (!r->shards)
 		return -ENOMEM;
 	r->shard_count = (uint32_t)count;
 	for (uint32_t i = 0; rc == 0 && i < r->shard_count; i++) {
-		struct hd_group_shard told = hd_group_get_shard(&message->shards, i);
+		struct hd_group_shard given = hd_group_get_shard(&message->shards, i);
 
-		if (told.bytes == 0 || told.bytes > r->pub.bytes - first || told.bytes % value != 0)
+		if (given.bytes == 0 || given.bytes % value != 0 || given.first % value != 0
+		    || given.first < end || given.bytes > UINT64_MAX - given.first)
 			return -EINVAL;
-		rc = open_shard(worker, ctx, r, &told, first, &r->shards[i]);
-		first += told.bytes;
+		rc = open_shard(worker, ctx, r, &given, &r->shards[i]);
+		end = given.first + given.bytes;
+		out += given.out_token != 0 ? given.bytes : 0;
+		in += given.in_token != 0 ? given.bytes : 0;
 	}
-	return rc == 0 && first != r->pub.bytes ? -EINVAL : rc;
+	if (rc == 0
+	    && (out != worker_blocks_to_send(worker, r) * value
+		|| in != worker_blocks_due(worker, r) * value))
+		return -EINVAL;
+	return rc;
+}
+
+static void
+deliver(struct hd_worker *worker, const struct worker_context *ctx, struct worker_reduce *r) {
+	const uint64_t values = r->takes.end - r->takes.first;
+
+	if (r->half)
+		hd_half_to_f32(r->args.dtype, r->args.out, r->half + r->args.values, values);
+	worker_blocks_copy(worker, r);
+	worker_reduce_applied(worker, ctx, r);
+}
+
+/* A sum that has come has the receiver's own values, too: they have arrived, even if that is not acknowledged. */
+static bool sum_implies_values(const struct worker_reduce *r) {
+	return r->args.collective == HD_COLLECTIVE_ALLREDUCE
+		|| r->args.collective == HD_COLLECTIVE_REDUCE;
+}
+
+bool worker_shard_is_open(const struct worker_reduce *r, const struct worker_shard *shard) {
+	if (shard->kind != WORKER_SHARD_BY_AGGREGATOR || shard->recv)
+		return true;
+	return shard->send && !(sum_implies_values(r) && shard->in_token != 0);
+}
+
+static void
+consider(struct hd_worker *worker, const struct worker_context *ctx, struct worker_reduce *r) {
+	const bool implied = sum_implies_values(r);
+
+	if (r->lone && worker_reduce_waits(r)) {
+		worker_reduce_again(worker, ctx, r);
+		return;
+	}
+	if (r->ended || r->due == 0 || r->held < r->due)
+		return;
+	for (uint32_t i = 0; !implied && i < r->shard_count; i++)
+		if (r->shards[i].send)
+			return;
+	deliver(worker, ctx, r);
 }
 
 bool worker_shards_sack(
@@ -114,6 +201,7 @@ bool worker_shards_sack(
 	if (hd_send_stats(shard->send)->state == HD_SEND_DONE) {
 		hd_send_destroy(shard->send);
 		shard->send = NULL;
+		consider(worker, ctx, r);
 	}
 	return true;
 }
@@ -121,30 +209,18 @@ bool worker_shards_sack(
 /* --- sums ----------------------------------------------------------------------------------- */
 
 /* Returns the chunks held without a gap. */
-static uint32_t say_sack(
+static uint32_t send_sack(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	const struct worker_shard *shard
 ) {
-	struct hd_session *session = worker_way_session(worker, shard->way);
+	struct hd_session *session = worker_path_session(worker, shard->path);
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
 	hd_recv_sack(shard->recv, ctx->now, worker->config.receive_window_bytes, &message.sack);
 	if (session)
 		(void)hd_session_send_once(session, &message, ctx->now, ctx->sink);
 	return message.sack.held;
-}
-
-static void
-deliver(struct hd_worker *worker, const struct worker_context *ctx, struct worker_reduce *r) {
-	float *out = r->args.out;
-
-	if (r->half) {
-		hd_half_to_f32(r->args.dtype, out, r->half + r->args.values, r->args.values);
-		if (r->args.average)
-			hd_scale_f32(out, out, r->args.values, r->scale);
-	}
-	worker_reduce_applied(worker, ctx, r);
 }
 
 /* For the controller's view of the network. */
@@ -158,7 +234,8 @@ static void report_shard(
 	struct hd_message message = {.kind = HD_MSG_REPORT};
 	struct hd_msg_report *body = &message.report;
 
-	if (r->shard_count > HD_REDUCE_REPORTS_MAX)
+	if (r->shard_count > HD_REDUCE_REPORTS_MAX || r->pub.bytes < HD_REDUCE_REPORT_BYTES_MIN
+	    || r->args.collective != HD_COLLECTIVE_ALLREDUCE)
 		return;
 	body->job = worker->job;
 	body->worker = worker->config.rank;
@@ -189,28 +266,24 @@ bool worker_shards_chunk(
 
 	if (!shard || header->token != shard->in_token || !shard->recv)
 		return false;
-	if (!worker_way_takes(worker, shard->way, &shard->seal, header, packet))
+	if (!worker_path_takes(worker, shard->path, &shard->seal, header, packet))
 		return true;
 	result = hd_recv_chunk(shard->recv, ctx->now, header, payload, payload_bytes);
 	if (result == HD_RECV_MISMATCH) {
 		worker->stats.drop_mismatch++;
 		return true;
 	}
-	/* While it is in the cache. */
-	if (result != HD_RECV_DUPLICATE && r->args.average && !r->half) {
-		float *values = (float *)hd_recv_chunk_data(shard->recv, header->chunk);
-
-		hd_scale_f32(values, values, payload_bytes / sizeof(float), r->scale);
-	}
 	if (result != HD_RECV_DONE)
 		return true;
-	worker_bury(worker, shard->way->address, header->token, say_sack(worker, ctx, shard));
+	worker_add_tombstone(
+		worker, shard->path->address, header->token, send_sack(worker, ctx, shard)
+	);
 	report_shard(worker, ctx, r, shard);
 	hd_recv_destroy(shard->recv);
 	shard->recv = NULL;
-	hd_assert(r->held < r->shard_count);
-	if (++r->held == r->shard_count && !r->ended)
-		deliver(worker, ctx, r);
+	hd_assert(r->held < r->due);
+	r->held++;
+	consider(worker, ctx, r);
 	return true;
 }
 
@@ -222,9 +295,9 @@ void worker_shard_pump(
 	struct worker_shard *shard
 ) {
 	if (shard->recv && hd_recv_sack_due(shard->recv, ctx->now))
-		(void)say_sack(worker, ctx, shard);
-	/* The aggregator answers in a session. */
-	if (!shard->send || !worker_way_session(worker, shard->way))
+		(void)send_sack(worker, ctx, shard);
+	/* The aggregator's answers come in a session. */
+	if (!shard->send || !worker_path_session(worker, shard->path))
 		return;
 	(void)hd_send_poll(shard->send, ctx->now, POLL_BUDGET, ctx->sink);
 	if (hd_send_stats(shard->send)->state == HD_SEND_FAILED)
@@ -236,7 +309,7 @@ hd_ns worker_shard_deadline(const struct hd_worker *worker, const struct worker_
 
 	if (shard->recv)
 		deadline = hd_recv_deadline(shard->recv);
-	if (shard->send && worker_way_session(worker, shard->way))
+	if (shard->send && worker_path_session(worker, shard->path))
 		deadline = hd_ns_min(deadline, hd_send_deadline(shard->send));
 	return deadline;
 }

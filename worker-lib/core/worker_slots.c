@@ -7,9 +7,9 @@
  *                                                              sums <-- in_token, turn <------+
  *
  * A round begins when the one before has all its sums: what the switch keeps to repeat is then no longer needed by us,
- * whatever slot comes next. There is no session with the switch: sums are the acknowledgement. What its slots cannot
- * sum (NaN, Inf, an exponent that was too small for somebody) is asked for again without it, by all members, as they
- * see it in the same sum.
+ * whatever slot comes next. There is no session with the switch: sums are the acknowledgement. NaN and Inf pass its
+ * slots (hd_slots.h); what an exponent was too small for is asked for again without it, by all members, as they see it
+ * in the same sum.
  */
 #include "hd_assert.h"
 #include "hd_group.h"
@@ -65,9 +65,9 @@ hd_ns worker_slots_deadline(
 	return hd_slots_deadline(shard->slots);
 }
 
-/* --- beginning ------------------------------------------------------------------------------ */
+/* --- begin ---------------------------------------------------------------------------------- */
 
-/* Values a second as bits on the link. */
+/* A rate of values, in bits on the link. */
 static uint64_t link_rate(uint64_t rate_bps, uint16_t count) {
 	double bytes = (double)count * sizeof(float);
 
@@ -97,15 +97,15 @@ int worker_slots_open(
 		.in = r->args.in,
 		.out = r->args.out,
 		.values = r->args.values,
-		.average = r->args.average,
+		.average = r->args.op == HD_REDUCE_OP_AVERAGE,
 	};
-	struct hd_group_shard told;
+	struct hd_group_shard given;
 	struct worker_shard *shard;
 
-	if (count != 1 || r->args.dtype != HD_DTYPE_FP32 || message->count == 0)
+	if (count != 1 || !worker_reduce_may_use_slots(&r->args) || message->count == 0)
 		return -EINVAL;
-	told = hd_group_get_shard(&message->shards, 0);
-	if (told.bytes != r->pub.bytes
+	given = hd_group_get_shard(&message->shards, 0);
+	if (given.bytes != r->pub.bytes
 	    || message->count > worker->config.chunk_bytes / sizeof(float))
 		return -EINVAL;
 	hd_assert(!r->shards && r->shard_count == 0);
@@ -114,15 +114,15 @@ int worker_slots_open(
 		return -ENOMEM;
 	r->shard_count = 1;
 	shard->kind = WORKER_SHARD_BY_SLOTS;
-	shard->out_token = config.token = told.out_token;
-	shard->in_token = config.result_token = told.in_token;
+	shard->out_token = config.token = given.out_token;
+	shard->in_token = config.result_token = given.in_token;
 	shard->turn = message->turn;
-	config.peer = (struct hd_addr){told.ipv4, told.port};
+	config.peer = (struct hd_addr){given.ipv4, given.port};
 	config.rate_bps = link_rate(message->rate_bps, message->count);
-	shard->way = worker_way_plain(worker, ctx, config.peer);
-	if (!shard->way)
+	shard->path = worker_path_plain(worker, ctx, config.peer);
+	if (!shard->path)
 		return -ENOBUFS;
-	config.path = &shard->way->path;
+	config.path = &shard->path->cc;
 	return hd_slots_create(&config, ctx->now, &shard->slots);
 }
 
@@ -139,12 +139,6 @@ find_turn(const struct hd_worker *worker, const struct hd_chunk_header *header) 
 	return NULL;
 }
 
-/* Sums of fixed point that are none: without the switch they may be. */
-static bool is_spoilt(const struct worker_reduce *r, const struct hd_chunk_header *header) {
-	return header->dtype == HD_DTYPE_FIXED32
-		&& hd_slots_stats(r->shards[0].slots)->not_finite > 0;
-}
-
 bool worker_slots_result(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -155,6 +149,7 @@ bool worker_slots_result(
 	struct worker_reduce *r = find_turn(worker, header);
 	const struct hd_slots_stats *stats;
 	enum hd_slots_result result;
+	uint32_t members;
 
 	if (!r)
 		return false;
@@ -163,15 +158,20 @@ bool worker_slots_result(
 	worker->stats.drop_mismatch += result == HD_SLOTS_MISMATCH;
 	if (r->ended || result == HD_SLOTS_MISMATCH || result == HD_SLOTS_DUPLICATE)
 		return true;
-	if (is_spoilt(r, header)) {
-		r->avoid = HD_GROUP_AVOID_VALUES;
-		worker_reduce_again(worker, ctx, r);
-	} else if (stats->state == HD_SLOTS_FAILED) {
-		if (stats->reason == HD_REASON_TIMEOUT && r->avoid == HD_GROUP_AVOID_NOT)
+	if (stats->state == HD_SLOTS_FAILED) {
+		if (stats->reason == HD_REASON_NOT_FINITE)
+			r->avoid = HD_GROUP_AVOID_VALUES;
+		else if (stats->reason == HD_REASON_TIMEOUT && r->avoid == HD_GROUP_AVOID_NOT)
 			r->avoid = HD_GROUP_AVOID_STILL;
 		worker_reduce_again(worker, ctx, r);
 	} else if (stats->state == HD_SLOTS_DONE) {
-		r->pub.delay = (uint32_t)__builtin_popcountll(stats->members);
+		members = (uint32_t)__builtin_popcountll(stats->members);
+		/* The switch added without a member that was lost, at all others too. */
+		if (r->args.exact > 0 && members != r->args.exact) {
+			worker_reduce_again(worker, ctx, r);
+			return true;
+		}
+		r->pub.delay = members;
 		worker->stats.in_slots++;
 		worker_reduce_applied(worker, ctx, r);
 	}

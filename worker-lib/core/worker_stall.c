@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stalls is asked for again. */
+/* Stalled transfers are requested again. */
 #include "worker_ask.h"
 #include "worker_reduce.h"
 
 #include <stdio.h>
 
-#define SILENT_STALLS_TOLD 2 /* a power of two */
+#define SILENT_STALLS_REPORTED 2 /* a power of two */
 
 /*
- * Whether somebody else's word is overdue. What waits at the controller waits by its policy; a push
- * that the server holds waits for its turn. The rest moves or is asked for again: a grant whose EXPECT
- * was lost with a controller, a pull whose grant was.
+ * Whether a message of another node is overdue. A request at the controller waits by its policy; a push that the server
+ * holds waits for its commit. Others make progress or are requested again: a grant whose EXPECT was lost with a
+ * controller, a pull whose grant was.
  */
 static bool may_stall(const struct worker_ticket *ticket) {
 	switch (ticket->pub.state) {
@@ -24,20 +24,20 @@ static bool may_stall(const struct worker_ticket *ticket) {
 	}
 }
 
-static bool waits_for_way(const struct hd_worker *worker, const struct worker_ticket *ticket) {
-	return worker_by_aggregator(ticket) && !ticket->way->plain
-		&& !worker_way_session(worker, ticket->way);
+static bool waits_for_path(const struct hd_worker *worker, const struct worker_ticket *ticket) {
+	return worker_by_aggregator(ticket) && !ticket->path->plain
+		&& !worker_path_session(worker, ticket->path);
 }
 
-/* A way that does not carry packets as long as the hosts' links do drops them without a word: short ones come through
- * both ways, and not one chunk. Looks the same when the other side does not send: so only what happens again is told,
- * and more and more rarely. */
+/* A path with a smaller MTU than the hosts' links drops packets silently: short ones pass in both directions, but no
+ * chunk. This looks the same when the other side does not send: so only repeated stalls are reported, and at increasing
+ * intervals. */
 static void note_silence(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	const struct worker_ticket *ticket
 ) {
-	const struct hd_session *session = worker_way_session(worker, ticket->way);
+	const struct hd_session *session = worker_path_session(worker, ticket->path);
 	bool moves = ticket->send || ticket->recv;
 	struct hd_addr peer;
 	char text[HD_TEXT_BYTES_MAX];
@@ -46,7 +46,7 @@ static void note_silence(
 	    || hd_session_heard(session) <= ticket->progress_at)
 		return;
 	worker->silent_stalls++;
-	if (worker->silent_stalls < SILENT_STALLS_TOLD
+	if (worker->silent_stalls < SILENT_STALLS_REPORTED
 	    || (worker->silent_stalls & (worker->silent_stalls - 1)) != 0 || !worker->config.ops
 	    || !worker->config.ops->trouble)
 		return;
@@ -88,16 +88,16 @@ void worker_stall_tick(struct hd_worker *worker, const struct worker_context *ct
 			ticket->progress_at = ctx->now;
 			continue;
 		}
-		if (waits_for_way(worker, ticket)
-		    && ctx->now >= hd_ns_add(ticket->progress_at, HD_WAY_OPEN_US * HD_US)) {
-			worker_leave_way(worker, ctx, ticket, HD_REASON_TIMEOUT);
+		if (waits_for_path(worker, ticket)
+		    && ctx->now >= hd_ns_add(ticket->progress_at, HD_PATH_OPEN_US * HD_US)) {
+			worker_leave_path(worker, ctx, ticket, HD_REASON_TIMEOUT);
 			continue;
 		}
 		if (ctx->now < hd_ns_add(ticket->progress_at, HD_STALL_US * HD_US))
 			continue;
 		note_silence(worker, ctx, ticket);
 		ticket->ask_server |= worker_by_aggregator(ticket);
-		worker_ask_anew(worker, ctx, ticket);
+		worker_ask_again(worker, ctx, ticket);
 	}
 	worker->stall_at = watch ? hd_ns_add(ctx->now, HD_STALL_US * HD_US / 4) : HD_NEVER;
 }

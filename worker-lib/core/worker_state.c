@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a worker stands with its controller and its server. */
+/* The state of a worker's controller and server, and the stages of the worker. */
 #include "hd_assert.h"
 #include "worker_core.h"
 
@@ -9,7 +9,7 @@ void worker_set_link(struct hd_worker *worker, enum worker_link link) {
 	static const unsigned next[] = {
 		[WORKER_UNREGISTERED]
 		= BIT(WORKER_SCHEDULED) | BIT(WORKER_UNSCHEDULED) | BIT(WORKER_FALLBACK),
-		/* Registered again: the server may be another. */
+		/* Registered again: the server may differ. */
 		[WORKER_SCHEDULED]
 		= BIT(WORKER_SCHEDULED) | BIT(WORKER_UNSCHEDULED) | BIT(WORKER_UNREGISTERED),
 		[WORKER_UNSCHEDULED]
@@ -22,7 +22,7 @@ void worker_set_link(struct hd_worker *worker, enum worker_link link) {
 	worker->link = link;
 }
 
-void worker_set_life(struct hd_worker *worker, enum worker_life life) {
+void worker_set_stage(struct hd_worker *worker, enum worker_stage stage) {
 	static const unsigned next[] = {
 		[WORKER_MEMBER] = BIT(WORKER_LEAVING),
 		[WORKER_LEAVING] = BIT(WORKER_WITHDRAWN) | BIT(WORKER_LINGERING),
@@ -31,9 +31,9 @@ void worker_set_life(struct hd_worker *worker, enum worker_life life) {
 		[WORKER_LEFT] = 0,
 	};
 
-	hd_assert(next[worker->life] & BIT(life));
-	worker->life = life;
-	worker->stats.left = life == WORKER_LEFT;
+	hd_assert(next[worker->stage] & BIT(stage));
+	worker->stage = stage;
+	worker->stats.left = stage == WORKER_LEFT;
 }
 
 bool worker_is_registered(const struct hd_worker *worker) {
@@ -45,13 +45,13 @@ bool worker_has_controller(const struct hd_worker *worker) {
 		&& worker_is_registered(worker);
 }
 
-enum worker_asked worker_whom_to_ask(const struct hd_worker *worker) {
+enum worker_asked worker_ask_target(const struct hd_worker *worker) {
 	if (!worker->stats.joined || worker->refused)
-		return WORKER_ASKED_NOBODY;
+		return WORKER_ASKED_NONE;
 	if (hd_addr_is_none(worker->config.controller))
 		return WORKER_ASKED_SERVER;
 	if (worker_has_controller(worker))
 		return worker->link == WORKER_SCHEDULED ? WORKER_ASKED_CONTROLLER :
 							  WORKER_ASKED_SERVER;
-	return worker->link == WORKER_FALLBACK ? WORKER_ASKED_SERVER : WORKER_ASKED_NOBODY;
+	return worker->link == WORKER_FALLBACK ? WORKER_ASKED_SERVER : WORKER_ASKED_NONE;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the worker's counters of packets mean, and the controller's question for them. */
+/* The worker's counters of packets, and the answer to the controller's POLL. */
 #include "hd_poll.h"
 #include "worker_session.h"
 
@@ -10,17 +10,17 @@
 	}
 
 static const struct hd_stat stats_of[] = {
-	STAT(drop_malformed, "dropped: not decodable"),
-	STAT(drop_type, "dropped: a type that a worker does not take"),
-	STAT(drop_token, "dropped: no such transfer: forged, or late"),
+	STAT(drop_malformed, "dropped: cannot be decoded"),
+	STAT(drop_type, "dropped: a packet type that workers do not accept"),
+	STAT(drop_token, "dropped: no such transfer: the token is forged, or the chunk is late"),
 	STAT(drop_source, "dropped: not from the address of its sender's session"),
-	STAT(drop_mac, "dropped: forged or spoilt: the MAC differs, or no such key"),
-	STAT(drop_mismatch, "dropped: header or size disagrees with the transfer"),
+	STAT(drop_mac, "dropped: forged or corrupted (wrong MAC), or no such key"),
+	STAT(drop_mismatch, "dropped: header or size does not match the transfer"),
 };
 
 static const struct hd_stat_group worker_group = {
 	.name = "worker",
-	.help = "a worker's packets",
+	.help = "packets of a worker",
 	.stats = stats_of,
 	.count = sizeof stats_of / sizeof stats_of[0],
 };

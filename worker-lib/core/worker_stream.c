@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A push through the slots of a switch on the path, which adds it to others' and sends the sum to the server, and to
- * its replica where there is one:
+ * A push through the slots of a switch on the path, which adds it to others and sends the sum to the server, and to its
+ * replica if there is one:
  *
  *     grant, slots > 0 --> chunks into the lease's slots --> | switch | --> sums --> server, replica
- *                          chunk c + slots may leave  <----- |        | <-- "held" of each of these
+ *                          chunk c + slots may be sent  <--- |        | <-- "held" of each of these
  *
- * The lease is that of this one group. What holds for a push over an aggregator holds for it as well: who is void asks
- * again, and the server says what became of it. Other than there, what all receivers hold the server has whole.
+ * The lease belongs to this one group. As for a push over an aggregator, a voided member asks again, and the server
+ * reports the outcome. In contrast to that, the server has every chunk that all receivers hold.
  *
- * The server may have applied a sum of which the replica misses something yet. Then its chunks go on, in slots that the
- * controller leaves it, until the replica has said that it holds them all, or for HD_SUM_TAIL_US; the push itself is
- * over meanwhile (worker_stream_tail()).
+ * The server may have applied a sum of which the replica still lacks a part. Then the push's chunks continue, in slots
+ * that the controller keeps for it, until the replica has reported that it holds them all, or for HD_SUM_TAIL_US; the
+ * push itself ends meanwhile (worker_stream_tail()).
  */
 #include "hd_group.h"
 #include "hd_slots.h"
@@ -23,14 +23,14 @@
 #include <string.h>
 
 #define POLL_BUDGET 256 /* packets of one push in one call */
-#define RATE_SPARE 1.25 /* so many times the granted rate may be tried */
+#define RATE_SPARE 1.25 /* multiple of the granted rate that may be tried */
 
 static bool is_active(const struct worker_ticket *ticket) {
 	return ticket->slots && !ticket->cancelling
 		&& hd_slots_stats(ticket->slots)->state == HD_SLOTS_ACTIVE;
 }
 
-/* Granted, of payload, in bits on the link; 0: no limit. */
+/* The granted rate of payload, in bits on the link; 0: no limit. */
 static uint64_t link_rate(const struct hd_segs *segments, uint16_t count) {
 	double bytes = (double)count * sizeof(uint32_t), rate = 0;
 
@@ -51,7 +51,7 @@ static bool is_possible(
 		&& grant->peer_ipv4 != 0 && grant->peer_port != 0;
 }
 
-/* What goes on for the replica outlives what the packer made. */
+/* The chunks for the replica outlive the packer's memory: copies them. */
 static int keep_packed(struct worker_ticket *ticket) {
 	if (!ticket->pack || ticket->packed == ticket->payload)
 		return 0;
@@ -98,13 +98,13 @@ int worker_stream_begin(
 	if (rc < 0)
 		return rc;
 	config.lanes = worker_bytes(ticket);
-	ticket->way = worker_way_plain(worker, ctx, config.peer);
-	if (!ticket->way)
+	ticket->path = worker_path_plain(worker, ctx, config.peer);
+	if (!ticket->path)
 		return -EMFILE;
-	config.path = &ticket->way->path;
+	config.path = &ticket->path->cc;
 	rc = hd_slots_create(&config, ctx->now, &ticket->slots);
 	if (rc < 0) {
-		ticket->way = NULL;
+		ticket->path = NULL;
 		return rc;
 	}
 	ticket->ask_server = true;
@@ -140,7 +140,7 @@ void worker_stream_pump(
 		return;
 	(void)hd_slots_poll(ticket->slots, ctx->now, POLL_BUDGET, ctx->sink);
 	stats = hd_slots_stats(ticket->slots);
-	/* What begins or fails here is told in the next call. */
+	/* A begin or a failure here is reported in the next call. */
 	if (stats->state == HD_SLOTS_FAILED
 	    || (ticket->pub.state == HD_TICKET_GRANTED && stats->packets_sent > 0))
 		worker->observe_due = true;

@@ -35,8 +35,8 @@ void worker_emit_ticket(
 #define BIT(state) (1U << (state))
 #define ENDS (BIT(HD_TICKET_APPLIED) | BIT(HD_TICKET_DROPPED) | BIT(HD_TICKET_FAILED))
 
-/* The server may say of a push at any time how it ended, and of one that is applied that it is durable, or that a
- * restart lost it. */
+/* The server may report the end of a push at any time, and of an applied one that it is durable, or that a restart lost
+ * it. */
 static bool may_become(enum hd_ticket_state from, enum hd_ticket_state to) {
 	static const unsigned next[] = {
 		[HD_TICKET_QUEUED]
@@ -86,7 +86,7 @@ void worker_watch_stalls(struct hd_worker *worker, const struct worker_context *
 		worker->stall_at = hd_ns_add(ctx->now, HD_STALL_US * HD_US / 4);
 }
 
-/* Bytes that got through; grows while a transfer lives. */
+/* Acknowledged or received bytes; grows while a transfer lives. */
 uint64_t worker_progress(const struct worker_ticket *ticket) {
 	if (ticket->send)
 		return hd_send_stats(ticket->send)->bytes_acked;
@@ -96,10 +96,10 @@ uint64_t worker_progress(const struct worker_ticket *ticket) {
 }
 
 bool worker_by_aggregator(const struct worker_ticket *ticket) {
-	return ticket->way && !ticket->way->server;
+	return ticket->path && !ticket->path->server;
 }
 
-/* The list itself is mended at the next collect: somebody may be walking it. */
+/* The list itself is updated at the next collect: a caller may be iterating over it. */
 void worker_off_wire(struct hd_worker *worker, struct worker_ticket *ticket) {
 	if (ticket->send)
 		hd_send_destroy(ticket->send);
@@ -117,7 +117,7 @@ void worker_copy_end(struct worker_ticket *ticket) {
 		return;
 	hd_send_destroy(ticket->copy);
 	ticket->copy = NULL;
-	ticket->copy_way = NULL;
+	ticket->copy_path = NULL;
 }
 
 /* With no ticket left, every push was counted once, and nothing is kept. */
@@ -159,7 +159,7 @@ void worker_retire(struct hd_worker *worker, struct worker_ticket *ticket) {
 	if (ticket->ended)
 		return;
 	ticket->ended = true;
-	if (!ticket->tail_until) /* its payload is its own */
+	if (!ticket->tail_until) /* otherwise its payload is needed longer */
 		worker_off_wire(worker, ticket);
 	worker_copy_end(ticket);
 	hd_assert(worker_find(worker, ticket->pub.direction, ticket->pub.round) == ticket);
@@ -170,7 +170,7 @@ void worker_retire(struct hd_worker *worker, struct worker_ticket *ticket) {
 		);
 }
 
-/* What a push costs the program's memory while it is kept. */
+/* Memory of the program that a push holds while it is kept. */
 static uint64_t kept_by(const struct worker_ticket *ticket) {
 	return ticket->values * sizeof(float) + ticket->run_count * sizeof(struct hd_run);
 }
@@ -207,7 +207,7 @@ static uint64_t *push_counter(struct hd_worker *worker, enum hd_outcome outcome)
 	return outcome == HD_OUTCOME_DROPPED ? &worker->stats.dropped : &worker->stats.failed;
 }
 
-/* Tells and counts the outcome: once, unless a restart of the server turned APPLIED into another. */
+/* Reports and counts the outcome: once, unless a restart of the server turned APPLIED into another. */
 void worker_count_outcome(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -240,7 +240,7 @@ void worker_count_outcome(
 	if (outcome == HD_OUTCOME_APPLIED && worker_by_aggregator(ticket))
 		worker->stats.aggregated_bytes += ticket->pub.bytes;
 	if (outcome == HD_OUTCOME_APPLIED && ticket->pub.reason == HD_REASON_NONE)
-		worker->silent_stalls = 0; /* its chunks have come through */
+		worker->silent_stalls = 0; /* its chunks have arrived */
 	ticket->counted = true;
 	ticket->pub.ended = ctx->now;
 	worker_emit_ticket(worker, ctx, ticket, event);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long pushes and pulls take. */
+/* The times of pushes and pulls. */
 #include "hd_assert.h"
 #include "worker_ticket.h"
 

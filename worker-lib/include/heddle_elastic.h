@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Elastic jobs (docs/elastic.md): scaling of steps by the number of workers, and reports to the owner of that
- * number. heddle_members() returns the owner's decisions. */
+ * number. heddle_get_members() returns the owner's decisions. */
 #ifndef HEDDLE_ELASTIC_H
 #define HEDDLE_ELASTIC_H
 
-#include <heddle.h>
+#include "heddle_spec.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,9 +14,9 @@ extern "C" {
  * number). The server then multiplies the mean of each synchronous step by members / base, at most HEDDLE_SCALE_MAX.
  * The value is a part of the job's description: all updates of a step have one scale, that of the same membership
  * change as its N, and a replica that takes over continues with it. A scale that the owner of the worker count sets
- * overrides it. Workers push their updates unscaled; heddle_members() has the scale as step_scale. Only with
- * heddle_spec_sync(); heddle_open() checks this. */
-void heddle_spec_scale(struct heddle_spec *spec, uint32_t base);
+ * overrides it. Workers push their updates unscaled; heddle_get_members() has the scale as step_scale. Only with
+ * heddle_spec_set_sync(); heddle_open() checks this. */
+void heddle_spec_set_scale_base(struct heddle_spec *spec, uint32_t base);
 
 /* Reports one training step to the controller: step: this worker's step number, from 1; loss_sum: the sum of the
  * losses of `samples` samples; step_seconds: the duration of the step (0: unknown). Policies that set the number of

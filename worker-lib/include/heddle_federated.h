@@ -5,24 +5,26 @@
  *
  *	struct heddle_round round = HEDDLE_ROUND_INIT;
  *	struct heddle_work work = HEDDLE_WORK_INIT;
+ *	struct heddle_status status = HEDDLE_STATUS_INIT;
  *
- *	heddle_spec_federated(spec, &rounds);         clients of a round, mu, the deadline ...
- *	while (heddle_round_get(fabric, &round, -1) == 0) {
- *		heddle_pull(fabric, w_t, NULL, -1, &version);
- *		if (version != round.version)
+ *	heddle_spec_set_federated(spec, &rounds);     clients of a round, mu, the deadline ...
+ *	while (heddle_round_wait(fabric, &round, -1) == 0) {
+ *		heddle_pull(fabric, w_t, NULL, -1, &status);
+ *		if (status.version != round.version)
  *			continue;                     that round is over: get the next one
  *		...epochs of heddle_prox_apply(w, w_t, gradient, ...) until the deadline...
- *		heddle_round_push(fabric, &round, &work, w_t, w, &ticket);
+ *		heddle_round_push_start(fabric, &round, &work, w_t, w, &ticket);
  *	}
  *
  * The server draws clients for each round, adds n_k (w_k - w_t), and divides once, by the sum of the n_k that it has
  * received. An update that arrives after the end of its round has an old base: it is DROPPED (late), or counts with a
- * lower weight (enum heddle_late). heddle_push() and filters return -EINVAL in a federated job.
+ * lower weight (enum heddle_late). heddle_push_start() and filters return -EINVAL in a federated job.
  */
 #ifndef HEDDLE_FEDERATED_H
 #define HEDDLE_FEDERATED_H
 
-#include "heddle.h"
+#include "heddle_spec.h"
+#include "heddle_transfer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -78,24 +80,24 @@ struct heddle_federated {
 	uint64_t seed; /* determines, with the round's number, the drawn clients */
 	enum heddle_late late;
 	/* How long a round waits while there are too few clients, from the last client that joined, before
-	 * heddle_round_get() returns an error; 0: HEDDLE_ROUND_WAIT_MS; at most a day. */
+	 * heddle_round_wait() returns an error; 0: HEDDLE_ROUND_WAIT_MS; at most a day. */
 	uint32_t round_wait_ms;
 };
 /* Makes the job federated: its steps are rounds. Also sets the server's step to w + mean of the deltas (rate 1, no
- * momentum, no decay); a later heddle_spec_sgd() replaces that (server momentum). heddle_open() rejects bad values. 0,
- * -EINVAL (NULL, size, max_epochs, weighting, late). */
-int heddle_spec_federated(struct heddle_spec *spec, const struct heddle_federated *rounds);
+ * momentum, no decay); a later heddle_spec_set_sgd() replaces that (server momentum). heddle_open() rejects bad values.
+ * 0, -EINVAL (NULL, size, max_epochs, weighting, late). */
+int heddle_spec_set_federated(struct heddle_spec *spec, const struct heddle_federated *rounds);
 
 /* A round for which this worker was drawn. */
 struct heddle_round {
 	size_t size;
 	uint32_t round; /* counts from 1 */
 	uint64_t version; /* of the model w_t at the start */
-	uint32_t place, clients; /* place of this client (from 0) among `clients` */
+	uint32_t index, clients; /* this client's place among the drawn ones: 0 .. clients - 1 */
 	uint32_t max_epochs;
 	int drop_stragglers;
 	float mu;
-	double ends_at; /* CLOCK_MONOTONIC in s; < 0: no deadline. See heddle_round_seconds_left(). */
+	double ends_at_s; /* CLOCK_MONOTONIC in s; < 0: no deadline. See heddle_round_time_left_s(). */
 };
 #ifdef __cplusplus
 #define HEDDLE_FEDERATED_INIT                                                                      \
@@ -117,10 +119,10 @@ struct heddle_round {
  * -ENODATA when the others have left or never joined, so the job is over; -EHOSTDOWN when they were lost.
  * heddle_last_error() has the numbers. A further call waits again, and clients that join complete the round. The round
  * keeps its updates; when all clients have left, these form the step. */
-int heddle_round_get(struct heddle *fabric, struct heddle_round *round, int timeout_ms);
+int heddle_round_wait(struct heddle *fabric, struct heddle_round *round, int timeout_ms);
 /* Returns the seconds until the deadline; HUGE_VAL without one; 0 for NULL, or when the server has ended the
  * round. */
-double heddle_round_seconds_left(struct heddle *fabric, const struct heddle_round *round);
+double heddle_round_time_left_s(struct heddle *fabric, const struct heddle_round *round);
 
 /* The work of a client in one round. */
 struct heddle_work {
@@ -142,11 +144,11 @@ struct heddle_work {
 /* Starts a push of w_k, as the update w_t - w_k with the weight n_k (or 1, by the job's weighting). w_t, w: the
  * whole model's values; both belong to the caller again when it returns. If the work of a straggler does not count,
  * nothing is sent: its ticket ends as DROPPED (late), and the round does not wait for it. The ticket works as that of
- * heddle_push(); DROPPED: the round was over. 0, -EDOM (samples 0 or above 2^24; loss or gamma NaN or Inf; a value of
- * w_k that is NaN or Inf, or exceeds the range of fp16 after the multiplication by the weight; heddle_last_error() says
- * which, and nothing was sent), -EINVAL (size, round, NULL, the job is not federated or has no model), and the errors
- * of heddle_push(). */
-int heddle_round_push(
+ * heddle_push_start(); DROPPED: the round was over. 0, -EDOM (samples 0 or above 2^24; loss or gamma NaN or Inf; a
+ * value of w_k that is NaN or Inf, or exceeds the range of fp16 after the multiplication by the weight;
+ * heddle_last_error() says which, and nothing was sent), -EINVAL (size, round, NULL, the job is not federated or has no
+ * model), and the errors of heddle_push_start(). */
+int heddle_round_push_start(
 	struct heddle *fabric,
 	const struct heddle_round *round,
 	const struct heddle_work *work,

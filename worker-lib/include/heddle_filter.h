@@ -3,7 +3,7 @@
 #ifndef HEDDLE_FILTER_H
 #define HEDDLE_FILTER_H
 
-#include "heddle.h"
+#include "heddle_transfer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,8 +15,8 @@ struct heddle_filter; /* the values that one worker holds back */
 #define HEDDLE_FILTER_EVERYTHING UINT64_MAX /* as a step: every value except 0 is significant */
 
 enum heddle_filter_decay {
-	HEDDLE_FILTER_SQRT = 0, /* the threshold of step t is v / sqrt(t) */
-	HEDDLE_FILTER_CONSTANT = 1 /* v */
+	HEDDLE_FILTER_DECAY_SQRT = 0, /* the threshold of step t is v / sqrt(t) */
+	HEDDLE_FILTER_DECAY_CONSTANT = 1 /* v */
 };
 
 /*
@@ -32,9 +32,9 @@ enum heddle_filter_decay {
  *
  *	heddle_pull(fabric, x, ...);  heddle_filter_reapply(filter, x);
  *	...gradient g at x...
- *	heddle_filter_push(filter, fabric, &(struct heddle_filter_step){x, g, step, version}, NULL, &ticket);
+ *	heddle_filter_push_start(filter, fabric, &(struct heddle_filter_step){x, g, step, version}, NULL, &ticket);
  *	...
- *	heddle_filter_flush(filter, fabric, version, NULL, &ticket);     before leaving
+ *	heddle_filter_flush_start(filter, fabric, version, NULL, &ticket);     before leaving
  *
  * Only one thread at a time may use a filter.
  */
@@ -56,7 +56,7 @@ struct heddle_filter_options {
 };
 #ifdef __cplusplus
 #define HEDDLE_FILTER_OPTIONS_INIT                                                                 \
-	{ sizeof(struct heddle_filter_options), 0, 1, HEDDLE_FILTER_SQRT, 0, 0, 0 }
+	{ sizeof(struct heddle_filter_options), 0, 1, HEDDLE_FILTER_DECAY_SQRT, 0, 0, 0 }
 #else
 #define HEDDLE_FILTER_OPTIONS_INIT                                                                 \
 	{ .size = sizeof(struct heddle_filter_options), .factor = 1.0f }
@@ -79,12 +79,13 @@ struct heddle_filter_step {
 	uint64_t step; /* from 1 */
 	uint64_t base; /* of the push */
 };
-/* Filters one step and pushes the result: like heddle_push_sparse(), or like heddle_push() if that is smaller, if
- * the payload is not FP32, or if v is 0. Updates x (unless v is 0). The caller may reuse both arrays at once. 0:
- * *ticket is set; 1: no value is significant, and there is no ticket. Errors of these functions, and -EINVAL (borrow,
- * another number of values). After -EINVAL and -ENOTSUP nothing has changed; after the others x has been updated, and
- * all values except NaN and Inf are held. After heddle_preempt_notice() the filter holds nothing back. */
-int heddle_filter_push(
+/* Filters one step and pushes the result: like heddle_push_sparse_start(), or like heddle_push_start() if that is
+ * smaller, if the payload is not FP32, or if v is 0. Updates x (unless v is 0). The caller may reuse both arrays at
+ * once. 0: *ticket is set; 1: no value is significant, and there is no ticket. Errors of these functions, and -EINVAL
+ * (borrow, another number of values). After -EINVAL and -ENOTSUP nothing has changed; after the others x has been
+ * updated, and all values except NaN and Inf are held. After heddle_notify_preemption() the filter holds nothing
+ * back. */
+int heddle_filter_push_start(
 	struct heddle_filter *filter,
 	struct heddle *fabric,
 	const struct heddle_filter_step *step,
@@ -92,9 +93,9 @@ int heddle_filter_push(
 	struct heddle_ticket **ticket
 );
 enum heddle_filter_result {
-	HEDDLE_FILTER_SPARSE = 0, /* *sparse has the values */
-	HEDDLE_FILTER_NOTHING = 1,
-	HEDDLE_FILTER_DENSE
+	HEDDLE_FILTER_RESULT_SPARSE = 0, /* *sparse has the values */
+	HEDDLE_FILTER_RESULT_NOTHING = 1,
+	HEDDLE_FILTER_RESULT_DENSE
 		= 2 /* update has them; runs would be longer (in packets of 1408 bytes) */
 };
 /* The same without a push. Returns an enum heddle_filter_result, or -EINVAL. *sparse points into the filter and is
@@ -107,8 +108,8 @@ int heddle_filter_apply(
 	struct heddle_sparse *sparse
 );
 /* Pushes all held values: call it before leaving, before a checkpoint, or before a round that averages models. 0:
- * *ticket is set; 1: nothing is held. Errors of heddle_filter_push(); the values then stay held. */
-int heddle_filter_flush(
+ * *ticket is set; 1: nothing is held. Errors of heddle_filter_push_start(); the values then stay held. */
+int heddle_filter_flush_start(
 	struct heddle_filter *filter,
 	struct heddle *fabric,
 	uint64_t base,
@@ -119,7 +120,7 @@ int heddle_filter_flush(
  * all values, like *sparse. */
 int heddle_filter_take(struct heddle_filter *filter, float *update, struct heddle_sparse *sparse);
 /* Call it when a push was DROPPED, or FAILED for another reason than HEDDLE_REASON_PREEMPTED: holds the values again
- * that heddle_filter_push() left in update. No effect with v = 0. 0, -EINVAL. */
+ * that heddle_filter_push_start() left in update. No effect with v = 0. 0, -EINVAL. */
 int heddle_filter_return(struct heddle_filter *filter, const float *update);
 /* Adds factor times the held values to x: call it after each pull. 0, -EINVAL. */
 int heddle_filter_reapply(const struct heddle_filter *filter, float *x);

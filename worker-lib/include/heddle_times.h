@@ -3,7 +3,7 @@
 #ifndef HEDDLE_TIMES_H
 #define HEDDLE_TIMES_H
 
-#include "heddle.h"
+#include "heddle_base.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -12,8 +12,8 @@ extern "C" {
 #define HEDDLE_TIMES_BUCKETS_MAX 32
 
 enum heddle_time {
-	/* From the request until its grant is here, whoever gives it; again with each request. Small ones that are granted
-	 * in advance are in neither of the first two. */
+	/* From the request until its grant is here, whichever node gives it; again with each request. Small ones that are
+	 * granted in advance are in neither of the first two. */
 	HEDDLE_TIME_PUSH_GRANT,
 	/* From there until the first chunk leaves: what the schedule has it wait for. */
 	HEDDLE_TIME_PUSH_FIRST_CHUNK,
@@ -32,7 +32,7 @@ struct heddle_times {
 	size_t size;
 	uint32_t buckets; /* in use, <= HEDDLE_TIMES_BUCKETS_MAX */
 	/* [i]: a bucket's greatest time, in seconds (of the last: infinite), and how many are in it, not in those before. */
-	double most_s[HEDDLE_TIMES_BUCKETS_MAX];
+	double upper_s[HEDDLE_TIMES_BUCKETS_MAX];
 	uint64_t counts[HEDDLE_TIMES_BUCKETS_MAX];
 	uint64_t count; /* of all */
 	double sum_s, max_s;

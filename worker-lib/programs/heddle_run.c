@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heddle-run: starts the processes of a job on this machine, each with the environment by which
- * libheddle finds the fabric, prints what they say behind their rank, and leaves nothing behind:
- * every process has a group of its own that is ended with the run.
+ * heddle-run: starts the processes of a job on this machine, each with the environment by which libheddle finds the
+ * fabric, prints their output behind their rank, and leaves no process behind: every process has a group of its own
+ * that is ended with the run.
  */
 #include "hd_option.h"
 #include "hd_run.h"
@@ -134,7 +134,7 @@ static const struct hd_option_program command_line = {
 	.stops = true,
 };
 
-/* -1: go on; else the exit status. */
+/* -1: continue; else the exit status. */
 static int parse(int argc, char **argv, struct run_options *options) {
 	const char *slash;
 	int status;

@@ -2,13 +2,12 @@
 /*
  * heddle-train: trains a real model over the fabric. Three roles:
  *
- *   worker      pull -> gradient (padded to compute_ms) -> push, go on while it travels
- *   --evaluate  an observer: pulls now and then, prints the test accuracy, stops at the target
+ *   worker      pull -> gradient (padded to compute_ms) -> push, continue while it is in flight
+ *   --evaluate  an observer: pulls at intervals, prints the test accuracy, stops at the target
  *   --local     the same mathematics in one process, without a fabric: the reference
  */
 #include "hd_options.h"
 #include "hd_row_model.h"
-#include "heddle_elastic.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-/* How many workers the rate is right for. What is no number of them heddle_open() refuses. */
+/* The number of workers for which the learning rate was chosen. heddle_open() refuses an invalid number. */
 static uint32_t rate_is_for(const struct train_options *options) {
 	const char *world = getenv("HEDDLE_WORLD_SIZE");
 	unsigned long count = world ? strtoul(world, NULL, 10) : 1;
@@ -29,12 +28,16 @@ static uint32_t rate_is_for(const struct train_options *options) {
 static int make_spec(struct train *train) {
 	const struct train_options *options = &train->options;
 	const struct hd_tensor *tensors = hd_model_tensors(train->model);
-	int rc = heddle_spec_create(
-		options->local ? "local" : NULL, options->local ? "local" : NULL, &train->spec
-	);
+	const char *job = options->local ? "local" : getenv("HEDDLE_JOB");
+	int rc;
 
+	if (!job || !*job)
+		return train_fail(
+			EX_USAGE, "no job name: set HEDDLE_JOB, or start it with heddle-run --job"
+		);
+	rc = heddle_spec_create(options->local ? "local" : NULL, job, &train->spec);
 	for (uint32_t i = 0; rc == 0 && i < hd_model_tensor_count(train->model); i++)
-		rc = heddle_spec_tensor(
+		rc = heddle_spec_add_tensor(
 			train->spec,
 			tensors[i].name,
 			tensors[i].dimension,
@@ -44,24 +47,24 @@ static int make_spec(struct train *train) {
 		);
 	if (rc < 0)
 		return train_heddle_error("job", rc);
-	heddle_spec_seed(train->spec, options->seed);
-	heddle_spec_sgd(train->spec, options->rate, options->momentum, options->decay);
-	heddle_spec_tau_max(train->spec, options->tau_max);
-	heddle_spec_sync(train->spec, (enum heddle_sync)options->sync, options->sync_count);
+	heddle_spec_set_seed(train->spec, options->seed);
+	heddle_spec_set_sgd(train->spec, options->rate, options->momentum, options->decay);
+	heddle_spec_set_tau_max(train->spec, options->tau_max);
+	heddle_spec_set_sync(train->spec, (enum heddle_sync)options->sync, options->sync_count);
 	if (options->scaled && options->sync != HD_SYNC_NONE)
-		heddle_spec_scale(train->spec, rate_is_for(options));
-	heddle_spec_div_max(train->spec, options->div_max);
-	heddle_spec_integrity(train->spec, !options->unsealed);
-	heddle_spec_staleness(train->spec, options->staleness, options->staleness_c);
+		heddle_spec_set_scale_base(train->spec, rate_is_for(options));
+	heddle_spec_set_div_max(train->spec, options->div_max);
+	heddle_spec_set_integrity(train->spec, !options->unsealed);
+	heddle_spec_set_staleness(train->spec, options->staleness, options->staleness_c);
 	if (options->is_federated) {
-		rc = heddle_spec_federated(train->spec, &options->federated);
+		rc = heddle_spec_set_federated(train->spec, &options->federated);
 		if (rc < 0)
 			return train_heddle_error("federated", rc);
 	}
 	return EX_OK;
 }
 
-/* What every role needs: data, model, description, room for the parameters. */
+/* Prepares for every role: data, model, description, memory for the parameters. */
 static int prepare(struct train *train) {
 	const struct train_options *options = &train->options;
 	uint32_t batch = options->evaluate && options->batch < 256 ? 256 : options->batch;
@@ -94,7 +97,7 @@ static int prepare(struct train *train) {
 	if (rc != EX_OK)
 		return rc;
 	train->values = hd_model_values(train->model);
-	if (heddle_spec_values(train->spec) != train->values)
+	if (heddle_spec_value_count(train->spec) != train->values)
 		return train_fail(EX_USAGE, "model: too many parameters (HD_MODEL_BYTES_MAX)");
 	train->params = malloc(train->values * sizeof(float));
 	return train->params ? EX_OK : train_no_memory("the model");
@@ -161,7 +164,7 @@ int main(int argc, char **argv) {
 	status = train_limit_memory(train.options.memory_mb);
 	if (status == EX_OK)
 		status = prepare(&train);
-	/* Until here there is nobody to say LEAVE to: a signal ends the process by itself. */
+	/* Before this there is no job to leave: a signal simply ends the process. */
 	(void)sigaction(SIGINT, &stop, NULL);
 	(void)sigaction(SIGTERM, &stop, NULL);
 	train.begun = hd_compute_now();

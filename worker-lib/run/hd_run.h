@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What heddle-run's parts share. */
+/* Private to heddle-run. */
 #ifndef HD_RUN_H
 #define HD_RUN_H
 
@@ -25,8 +25,8 @@ enum run_variable {
 
 struct run_options {
 	uint32_t count, grace_ms;
-	uint32_t notice_s; /* SIGTERM comes so long before the end; 0: it is no notice */
-	const char *environment[RUN_VARIABLES]; /* NULL: as it is */
+	uint32_t notice_s; /* SIGTERM comes this long before the end; 0: it is no notice */
+	const char *environment[RUN_VARIABLES]; /* NULL: unchanged */
 	const char *host, *host_prefix, *events_dir;
 	bool observer, no_prefix;
 	char **argv;
@@ -55,33 +55,33 @@ struct run {
 	uint32_t polled_rank[1 + 2 * RUN_PROCESSES_MAX];
 	int signals; /* signalfd */
 	bool stopping;
-	bool told; /* to stop, by a signal */
-	bool unread; /* since then: what nobody reads is not printed */
+	bool signalled; /* to stop, by a signal */
+	bool unread; /* since then: output that is not read is dropped */
 	int status;
 	uint64_t kill_at; /* ms */
 };
 
-/* Starts every process. Returns an exit status; what had started by then runs. */
+/* Starts every process. Returns an exit status; processes that have started by then keep running. */
 int run_start(struct run *run);
 
-/* --- its end -------------------------------------------------------------------------------- */
-/* Ends the run: politely now, by force after the grace. */
+/* --- the end of a run ----------------------------------------------------------------------- */
+/* Ends the run: by a signal now, by SIGKILL after the grace time. */
 void run_stop(struct run *run, int status);
-/* Notes which processes have ended. */
+/* Records ended processes. */
 void run_reap(struct run *run);
-/* Kills what still runs after the grace. */
+/* Kills processes that still run after the grace time. */
 void run_kill_late(struct run *run);
-/* Takes a signal that has come, and notes which processes have ended. */
+/* Handles a received signal, and records ended processes. */
 void run_take_signals(struct run *run);
 
-/* Of the processes' grace; -1: nothing has said that the run is to end. */
+/* Of the processes' grace time; -1: the run is not ending. */
 int run_left_ms(const struct run *run);
 
-/* --- output: whole lines, behind their rank ------------------------------------------------- */
+/* --- output: whole lines, behind the rank --------------------------------------------------- */
 /* Fills run->poll: the signals first. */
 nfds_t run_poll_set(struct run *run);
 void run_copy_output(struct run *run, nfds_t count);
-/* What is left when all have ended; frees the streams. */
+/* Prints the remaining output when all have ended; frees the streams. */
 void run_drain_output(struct run *run);
 
 #endif

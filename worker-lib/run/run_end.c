@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a run ends: by a signal, by a process that fails, or by itself; politely first, by force after the grace. */
+/* The end of a run: by a signal, by a process that fails, or by itself; by a signal first, by SIGKILL after the grace
+ * time. */
 #include "hd_run.h"
 
 #include <signal.h>
@@ -28,7 +29,7 @@ void run_stop(struct run *run, int status) {
 	run->stopping = true;
 	run->status = status;
 	run->kill_at = now_ms() + run->options.grace_ms;
-	/* The run is over: that is no notice. */
+	/* The run is over: this must not look like a notice. */
 	signal_all(run, run->options.notice_s ? SIGINT : SIGTERM);
 }
 
@@ -38,7 +39,7 @@ static void ended(struct run *run, struct run_process *process, int code) {
 
 	process->running = false;
 	run->alive--;
-	/* What it may have started itself. */
+	/* Processes that it has started itself. */
 	(void)kill(-process->pid, SIGKILL);
 	if (run->stopping)
 		return;
@@ -72,13 +73,13 @@ static void take_signal(struct run *run) {
 		return;
 	if (info.ssi_signo == SIGCHLD)
 		return;
-	run->told = true;
+	run->signalled = true;
 	if (run->stopping) {
 		run->kill_at = now_ms();
 		signal_all(run, SIGKILL);
 		return;
 	}
-	/* The children get what we got; the status says which signal it was. */
+	/* Passes the signal on to the children; it is in the status. */
 	signal_all(run, (int)info.ssi_signo);
 	run->stopping = true;
 	run->status = 128 + (int)info.ssi_signo;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The children's output: a line at a time, so that lines of two ranks never mix. Whoever reads it may stop reading:
- * signals and ends of processes are heeded meanwhile, and after a signal the reader is waited for only a moment, and
- * never beyond the processes' grace.
+ * The children's output: a line at a time, so that lines of two ranks never mix. The reader of the output may stop
+ * reading: signals and ends of processes are handled meanwhile, and after a signal the run waits for the reader only
+ * for a moment, and never beyond the processes' grace time.
  */
 #include "hd_run.h"
 
@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LAST_WORDS_MS 300 /* for whoever reads slowly, after a signal */
+#define LAST_WORDS_MS 300 /* for a slow reader, after a signal */
 
-/* Waits until fd takes something. False: the run was told to end, and nobody reads. */
+/* Waits until fd is writable. False: the run was told to end, and the output is not read. */
 static bool wait_writable(struct run *run, int fd) {
 	struct pollfd either[] = {
 		{.fd = fd, .events = POLLOUT},
@@ -24,7 +24,7 @@ static bool wait_writable(struct run *run, int fd) {
 	};
 
 	for (;;) {
-		int left_ms = run->told ? run_left_ms(run) : -1;
+		int left_ms = run->signalled ? run_left_ms(run) : -1;
 		int ready
 			= poll(either,
 			       2,
@@ -46,12 +46,12 @@ static bool wait_writable(struct run *run, int fd) {
 
 static void write_all(struct run *run, int fd, const char *data, size_t bytes) {
 	while (bytes > 0 && wait_writable(run, fd)) {
-		/* A pipe that takes anything takes so much without a wait. */
+		/* A writable pipe takes this much without blocking. */
 		ssize_t n = write(fd, data, bytes < PIPE_BUF ? bytes : PIPE_BUF);
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		/* Whoever reads us has gone: the run goes on. */
+		/* The reader is gone: the run goes on. */
 		if (n < 0)
 			return;
 		data += n;
@@ -96,7 +96,7 @@ static void finish(struct run *run, uint32_t rank, struct run_stream *stream) {
 	stream->fd = -1;
 }
 
-/* One read, of which a process that never stops writing gets no more. Its bytes; 0: none are there. */
+/* A single read, so that a process that never stops writing gets no more. Returns its bytes; 0: none. */
 static size_t copy(struct run *run, uint32_t rank, struct run_stream *stream) {
 	ssize_t n;
 
@@ -114,7 +114,8 @@ static size_t copy(struct run *run, uint32_t rank, struct run_stream *stream) {
 	return (size_t)n;
 }
 
-/* What a process has left: what its pipe holds. More is of one that it left behind. */
+/* The remaining output of a process: at most the content of its pipe. More would be from a process that it left
+ * behind. */
 static void drain(struct run *run, uint32_t rank, struct run_stream *stream) {
 	int held = fcntl(stream->fd, F_GETPIPE_SZ);
 	size_t left = held > 0 ? (size_t)held : 0, n = 1;

@@ -55,7 +55,7 @@ static void set_environment(const struct run_options *options, uint32_t rank) {
 		set_number("HEDDLE_GRACE", options->notice_s);
 	if (options->observer && rank == options->count)
 		set("HEDDLE_OBSERVER", "1");
-	/* N processes share the cores: threads of BLAS on top of them only get in the way. */
+	/* N processes share the cores: additional threads of BLAS only slow them down. */
 	(void)setenv("OPENBLAS_NUM_THREADS", "1", 0);
 	(void)setenv("OMP_NUM_THREADS", "1", 0);
 }
@@ -66,7 +66,7 @@ become(struct run *run, uint32_t rank, pid_t parent, const int out[2], const int
 	sigset_t none;
 
 	(void)setpgid(0, 0);
-	/* Should heddle-run be killed, nothing stays behind. */
+	/* No process stays behind when heddle-run is killed. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(EX_OSERR);
@@ -121,7 +121,7 @@ static int start_one(struct run *run, uint32_t rank) {
 		close(err[0]);
 		return -EAGAIN;
 	}
-	/* Both sides set it: whoever is first. */
+	/* Both sides set it, as either may be first. */
 	(void)setpgid(process->pid, process->pid);
 	(void)fcntl(out[0], F_SETFL, O_NONBLOCK);
 	(void)fcntl(err[0], F_SETFL, O_NONBLOCK);

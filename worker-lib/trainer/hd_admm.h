@@ -13,10 +13,10 @@
  *
  *   hd_admm_begin(z) -> a gradient at x, hd_admm_step() -> ... -> hd_admm_update() -> push, pull, and again
  *
- * After a step the u_k of those whose updates it is of add up to 0, whatever they were before: a worker that missed
- * steps, died, or comes new with u = 0 unbalances the sum until the next step that it takes part in, not longer.
+ * After a step the u_k of its workers add up to 0, whatever they were before: a worker that missed steps, was lost, or
+ * joins with u = 0 unbalances the sum only until the next step that it takes part in.
  *
- * Pure; the same arguments give the same bits. One thread an object.
+ * Pure; the same arguments give the same bits. One thread for each object.
  */
 #ifndef HD_ADMM_H
 #define HD_ADMM_H
@@ -28,17 +28,17 @@ struct hd_admm {
 	uint64_t values;
 	float rate, rho;
 	float *x, *u; /* values of each */
-	float *centre; /* z - u: what x is held near */
+	float *centre; /* z - u: the centre of the quadratic term */
 	bool begun;
 };
 
 /* rate: of the server's step and of the local ones. -EINVAL: no values or more than an object can have, rate or rho not
- * finite or not above 0, or rate x rho above 1, where a step from any x would lead beyond the centre. -ENOMEM. */
+ * finite or not above 0, or rate x rho above 1, when a step from any x would lead beyond the centre. -ENOMEM. */
 int hd_admm_init(struct hd_admm *admm, uint64_t values, float rate, float rho);
 void hd_admm_fini(struct hd_admm *admm);
 
-/* z: the model that was pulled, `values` of them. applied: whether it has this worker's last update in it; one that
- * was dropped, or never pushed, leaves u as it is. The first time x becomes z. */
+/* z: the pulled model, `values` of them. applied: whether it includes this worker's last update; one that was dropped,
+ * or never pushed, leaves u unchanged. The first time x becomes z. */
 void hd_admm_begin(struct hd_admm *admm, const float *z, bool applied);
 /* x <- x - rate (grad + rho (x - z + u)), with the gradient of f_k at x. */
 void hd_admm_step(struct hd_admm *admm, const float *grad);

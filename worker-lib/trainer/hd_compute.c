@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-void hd_trainer_say(char *error, size_t error_bytes, const char *format, ...) {
+void hd_trainer_put(char *error, size_t error_bytes, const char *format, ...) {
 	va_list arguments;
 
 	va_start(arguments, format);
@@ -50,7 +50,7 @@ static int parse_line(struct hd_compute *compute, char *line, char *error, size_
 			return 1;
 		}
 	}
-	hd_trainer_say(
+	hd_trainer_put(
 		error,
 		error_bytes,
 		"schedule: line %u: not 't_s factor' with t_s >= 0 and factor in 0..1e6",
@@ -81,7 +81,7 @@ static int take_line(struct hd_compute *compute, char *line, char *error, size_t
 		}
 	}
 	if (!newline && compute->buffered == sizeof compute->buffer) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			"schedule: line %u: longer than %zu bytes",
@@ -116,7 +116,7 @@ static int follow(struct hd_compute *compute, hd_ns now, char *error, size_t err
 			compute->factor = compute->next_factor;
 		compute->has_next = false;
 		if (compute->line >= HD_SCHEDULE_LINES_MAX) {
-			hd_trainer_say(
+			hd_trainer_put(
 				error,
 				error_bytes,
 				"schedule: more than %d lines (HD_SCHEDULE_LINES_MAX)",
@@ -146,7 +146,7 @@ int hd_compute_init(
 	int rc;
 
 	if (!(compute_ms >= 0.0 && compute_ms <= 1e6)) {
-		hd_trainer_say(error, error_bytes, "compute-ms: not in 0..1e6");
+		hd_trainer_put(error, error_bytes, "compute-ms: not in 0..1e6");
 		return -EINVAL;
 	}
 	result.started = hd_compute_now();
@@ -154,7 +154,7 @@ int hd_compute_init(
 		result.fd = open(schedule, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 		if (result.fd < 0 || fstat(result.fd, &status) < 0) {
 			rc = -errno;
-			hd_trainer_say(
+			hd_trainer_put(
 				error, error_bytes, "schedule: %s: %s", schedule, strerror(errno)
 			);
 			hd_compute_fini(&result);

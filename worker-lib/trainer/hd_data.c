@@ -41,7 +41,7 @@ struct cursor {
 	uint32_t line;
 };
 
-/* One number in 0..max that `after` (or the end of the text) follows. -1 when it is anything else. */
+/* One number in 0..max that is followed by `after` (or the end of the text). -1 when it is anything else. */
 static int take_number(struct cursor *cursor, int max, char after) {
 	int value = 0, digits = 0;
 
@@ -64,7 +64,7 @@ static int take_row(struct cursor *cursor, float *x, uint8_t *y, char *error, si
 	for (uint32_t i = 0; i < DIGITS_FEATURES; i++) {
 		value = take_number(cursor, DIGITS_VALUE_MAX, ',');
 		if (value < 0) {
-			hd_trainer_say(
+			hd_trainer_put(
 				error,
 				error_bytes,
 				"line %u: column %u: not a whole number in 0..%d and a comma",
@@ -78,7 +78,7 @@ static int take_row(struct cursor *cursor, float *x, uint8_t *y, char *error, si
 	}
 	value = take_number(cursor, DIGITS_CLASSES - 1, '\n');
 	if (value < 0) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			"line %u: column %d: not a label in 0..%d at the end of the line",
@@ -101,17 +101,17 @@ int hd_digits_decode(
 ) {
 	struct cursor cursor = {text, text + bytes, 1};
 	struct hd_dataset result = {.features = DIGITS_FEATURES, .classes = DIGITS_CLASSES};
-	/* A row has at least two bytes for each of its 65 numbers (the last may lack its newline); one
-	 * more row has room for a broken end. */
+	/* A row has at least two bytes for each of its 65 numbers (the last may lack its newline); one more row leaves
+	 * space for an incomplete end. */
 	size_t rows_max = (bytes + 1) / ((size_t)2 * DIGITS_COLUMNS);
 	int rc = 0;
 
 	if (rows_max == 0) {
-		hd_trainer_say(error, error_bytes, "line 1: no row of %d numbers", DIGITS_COLUMNS);
+		hd_trainer_put(error, error_bytes, "line 1: no row of %d numbers", DIGITS_COLUMNS);
 		return -EINVAL;
 	}
 	if (rows_max > HD_DATA_ROWS_MAX) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error, error_bytes, "more than %d rows (HD_DATA_ROWS_MAX)", HD_DATA_ROWS_MAX
 		);
 		return -E2BIG;
@@ -119,7 +119,7 @@ int hd_digits_decode(
 	result.x = malloc((rows_max + 1) * DIGITS_FEATURES * sizeof(float));
 	result.y = malloc(rows_max + 1);
 	if (!result.x || !result.y) {
-		hd_trainer_say(error, error_bytes, "no memory for %zu rows", rows_max);
+		hd_trainer_put(error, error_bytes, "no memory for %zu rows", rows_max);
 		rc = -ENOMEM;
 	}
 	while (rc == 0 && cursor.at < cursor.end) {
@@ -156,13 +156,13 @@ int hd_idx_decode(
 	uint64_t total = 1;
 
 	if (bytes < 4 || data[0] != 0 || data[1] != 0) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error, error_bytes, "byte 0: not an IDX file (begins with two zero bytes)"
 		);
 		return -EINVAL;
 	}
 	if (data[2] != 0x08) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			"byte 2: type 0x%02x, only unsigned bytes (0x08)",
@@ -172,11 +172,11 @@ int hd_idx_decode(
 	}
 	result.dimension_count = data[3];
 	if (result.dimension_count == 0 || result.dimension_count > 4) {
-		hd_trainer_say(error, error_bytes, "byte 3: %u dimensions (limit 4)", data[3]);
+		hd_trainer_put(error, error_bytes, "byte 3: %u dimensions (limit 4)", data[3]);
 		return -EINVAL;
 	}
 	if (bytes < 4 + 4u * result.dimension_count) {
-		hd_trainer_say(error, error_bytes, "byte %zu: ends within the sizes", bytes);
+		hd_trainer_put(error, error_bytes, "byte %zu: ends within the sizes", bytes);
 		return -EINVAL;
 	}
 	for (uint32_t i = 0; i < result.dimension_count; i++) {
@@ -184,7 +184,7 @@ int hd_idx_decode(
 		/* Both factors stay below 2^32: the product cannot overflow. */
 		total *= result.dimension[i];
 		if (total > HD_DATA_BYTES_MAX) {
-			hd_trainer_say(
+			hd_trainer_put(
 				error,
 				error_bytes,
 				"byte %u: more than %llu values (HD_DATA_BYTES_MAX)",
@@ -197,7 +197,7 @@ int hd_idx_decode(
 	result.data = data + 4 + 4 * (size_t)result.dimension_count;
 	result.bytes = bytes - 4 - 4 * (size_t)result.dimension_count;
 	if (result.bytes != total) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			"byte %zu: ends with %zu values, the sizes say %llu",

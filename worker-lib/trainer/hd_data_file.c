@@ -9,7 +9,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Reads until the end, growing; the decoder sees the bytes, whatever the gzip trailer says. */
+/* Reads until the end into a growing buffer; the size in the gzip trailer is not trusted. */
 static int read_all(gzFile gz, struct hd_data_file *file, char *error, size_t error_bytes) {
 	size_t capacity = 0;
 
@@ -27,14 +27,14 @@ static int read_all(gzFile gz, struct hd_data_file *file, char *error, size_t er
 		}
 		got = gzread(gz, file->data + file->bytes, (unsigned)(capacity - file->bytes));
 		if (got < 0) {
-			hd_trainer_say(error, error_bytes, "%s: broken gzip data", file->path);
+			hd_trainer_put(error, error_bytes, "%s: broken gzip data", file->path);
 			return -EINVAL;
 		}
 		if (got == 0)
 			return 0;
 		file->bytes += (size_t)got;
 		if (file->bytes > HD_DATA_BYTES_MAX) {
-			hd_trainer_say(
+			hd_trainer_put(
 				error,
 				error_bytes,
 				"%s: more than %llu bytes (HD_DATA_BYTES_MAX)",
@@ -52,17 +52,17 @@ int hd_data_file_read(struct hd_data_file *file, char *error, size_t error_bytes
 
 	if (!gz) {
 		rc = errno ? -errno : -ENOMEM;
-		hd_trainer_say(error, error_bytes, "%s: %s", file->path, strerror(-rc));
+		hd_trainer_put(error, error_bytes, "%s: %s", file->path, strerror(-rc));
 		return rc;
 	}
 	rc = read_all(gz, file, error, error_bytes);
-	/* A truncated gzip file reads as a short one; only closing tells. */
+	/* A truncated gzip file reads as a short one; only closing shows the error. */
 	if (gzclose(gz) != Z_OK && rc == 0) {
-		hd_trainer_say(error, error_bytes, "%s: truncated gzip data", file->path);
+		hd_trainer_put(error, error_bytes, "%s: truncated gzip data", file->path);
 		rc = -EINVAL;
 	}
 	if (rc == -ENOMEM)
-		hd_trainer_say(error, error_bytes, "%s: no memory", file->path);
+		hd_trainer_put(error, error_bytes, "%s: no memory", file->path);
 	if (rc < 0) {
 		free(file->data);
 		file->data = NULL;
@@ -81,7 +81,7 @@ int hd_data_file_names(
 	size_t length = comma ? (size_t)(comma - names) : strlen(names);
 
 	if (length >= sizeof first->path || (comma && strlen(comma + 1) >= sizeof second->path)) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			"%.64s...: longer than %zu bytes",
@@ -112,7 +112,7 @@ int hd_data_file_decode(
 		return rc;
 	rc = decode(arg, file, what, sizeof what);
 	if (rc < 0)
-		hd_trainer_say(error, error_bytes, "%s: %s", file->path, what);
+		hd_trainer_put(error, error_bytes, "%s: %s", file->path, what);
 	free(file->data);
 	file->data = NULL;
 	return rc;

@@ -13,10 +13,10 @@ struct hd_data_file {
 	uint8_t *data;
 	size_t bytes;
 };
-/* Reads the file at `path`: data is the caller's to free, also when it has no byte. 0; -errno of opening it, -EINVAL
+/* Reads the file at `path`: data is the caller's to free, also when it is empty. 0; -errno of opening it, -EINVAL
  * (broken or truncated gzip data), -E2BIG (HD_DATA_BYTES_MAX), -ENOMEM with "path: what" in error: data is NULL. */
 int hd_data_file_read(struct hd_data_file *file, char *error, size_t error_bytes);
-/* "FIRST[,SECOND]": paths of two files, of the second "" when there is none. 0, or -EINVAL (too long) with words. */
+/* "FIRST[,SECOND]": paths of two files, the second "" when there is none. 0, or -EINVAL (too long) with a text. */
 int hd_data_file_names(
 	const char *names,
 	struct hd_data_file *first,
@@ -24,7 +24,7 @@ int hd_data_file_names(
 	char *error,
 	size_t error_bytes
 );
-/* Reads the file and hands it to a decoder, whose words get the path before them. The bytes are gone then. As
+/* Reads the file and passes it to a decoder, whose error gets the path as prefix. The bytes are freed. Errors as
  * hd_data_file_read() and the decoder. */
 typedef int
 hd_data_decode(void *arg, const struct hd_data_file *file, char *error, size_t error_bytes);

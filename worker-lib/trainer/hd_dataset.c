@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data files by name: reads them and hands them to the decoders. */
+/* Data files by name: reads them and passes them to the decoders. */
 #include "hd_data_file.h"
 #include "hd_row_model.h"
 
@@ -11,9 +11,9 @@
 #define DIGITS_FILE "/usr/lib/python3/dist-packages/sklearn/datasets/data/digits.csv.gz"
 #define DIGITS_TEST_ROWS 360
 
-/* Puts the file's name before what the decoder said. */
+/* Puts the file's name before the decoder's error. */
 static void name_file(const char *path, const char *what, char *error, size_t error_bytes) {
-	hd_trainer_say(error, error_bytes, "%s: %s", path, what);
+	hd_trainer_put(error, error_bytes, "%s: %s", path, what);
 }
 
 static int
@@ -53,7 +53,7 @@ static int open_digits(
 	(void)snprintf(file.path, sizeof file.path, "%s", path);
 	rc = hd_data_file_decode(&file, decode_digits, &all, error, error_bytes);
 	if (rc == -ENOENT)
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			"%s: not there (Debian's package python3-sklearn has it)",
@@ -62,7 +62,7 @@ static int open_digits(
 	if (rc < 0)
 		return rc;
 	if (all.rows <= DIGITS_TEST_ROWS) {
-		hd_trainer_say(error, error_bytes, "%s: %u rows, at least 361", path, all.rows);
+		hd_trainer_put(error, error_bytes, "%s: %u rows, at least 361", path, all.rows);
 		hd_dataset_fini(&all);
 		return -EINVAL;
 	}
@@ -73,7 +73,7 @@ static int open_digits(
 			hd_dataset_fini(train);
 	}
 	if (rc < 0)
-		hd_trainer_say(error, error_bytes, "%s: no memory", path);
+		hd_trainer_put(error, error_bytes, "%s: no memory", path);
 	hd_dataset_fini(&all);
 	return rc;
 }
@@ -92,7 +92,7 @@ static int open_idx(
 	int rc;
 
 	if (length < 0 || (size_t)length + 3 >= sizeof file->path) {
-		hd_trainer_say(error, error_bytes, "%.64s...: path too long", dir);
+		hd_trainer_put(error, error_bytes, "%.64s...: path too long", dir);
 		return -ENAMETOOLONG;
 	}
 	rc = hd_data_file_read(file, error, error_bytes);
@@ -101,7 +101,7 @@ static int open_idx(
 		rc = hd_data_file_read(file, error, error_bytes);
 	}
 	if (rc == -ENOENT)
-		hd_trainer_say(error, error_bytes, "%s/%s[.gz]: not there", dir, stem);
+		hd_trainer_put(error, error_bytes, "%s/%s[.gz]: not there", dir, stem);
 	if (rc < 0)
 		return rc;
 	rc = hd_idx_decode(file->data, file->bytes, idx, what, sizeof what);
@@ -120,11 +120,11 @@ static int check_pair(
 	uint32_t rows = images->dimension[0];
 
 	if (images->dimension_count < 2 || rows == 0 || rows > HD_DATA_ROWS_MAX)
-		hd_trainer_say(
+		hd_trainer_put(
 			error, error_bytes, "%s: not 1..%d images", file[0].path, HD_DATA_ROWS_MAX
 		);
 	else if (images->bytes / rows == 0 || images->bytes / rows > HD_DATA_FEATURES_MAX)
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			"%s: not 1..%d values an image (HD_DATA_FEATURES_MAX)",
@@ -132,7 +132,7 @@ static int check_pair(
 			HD_DATA_FEATURES_MAX
 		);
 	else if (labels->dimension_count != 1 || labels->dimension[0] != rows)
-		hd_trainer_say(error, error_bytes, "%s: not %u labels", file[1].path, rows);
+		hd_trainer_put(error, error_bytes, "%s: not %u labels", file[1].path, rows);
 	else
 		return 0;
 	return -EINVAL;
@@ -186,7 +186,7 @@ static int open_idx_pair(
 	if (rc == 0) {
 		rc = fill_from_idx(&images, &labels, dataset);
 		if (rc < 0)
-			hd_trainer_say(error, error_bytes, "%s: no memory", file[0].path);
+			hd_trainer_put(error, error_bytes, "%s: no memory", file[0].path);
 	}
 	free(file[0].data);
 	free(file[1].data);
@@ -211,7 +211,7 @@ static int open_idx_dir(
 		return rc;
 	}
 	if (first.features != second.features) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			"%s: test images have %u values, training images %u",
@@ -262,7 +262,7 @@ decode_file(void *arg, const struct hd_data_file *file, char *error, size_t erro
 	return decode_rows(&text, rows->like, rows->dataset, error, error_bytes);
 }
 
-/* Every fifth row is put aside: files are often sorted by label. */
+/* Every fifth row is for the test: files are often sorted by label. */
 static int put_aside(const struct hd_dataset *all, struct hd_dataset *part, bool aside) {
 	struct hd_dataset result = {
 		.features = all->features,
@@ -341,7 +341,7 @@ static int open_rows(
 	}
 	rc = split_rows(&all, train, test);
 	if (rc < 0)
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			"%s: %s",
@@ -373,7 +373,7 @@ static int open_generated(
 		return rc;
 	rc = split_rows(&all, train, test);
 	if (rc < 0)
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			"generated: %s",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data of federated clients: which rows are whose, generated data whose clients differ by a stated amount, and the
- * reference of FedProx and FedAvg in double precision, in one process, that the fabric's runs are compared with.
+ * Data of federated clients: the rows of each client, generated data whose clients differ by a given amount, and the
+ * reference of FedProx and FedAvg in double precision, in one process, for comparison with runs of the fabric.
  *
  *   rows of client k: clients.rows[clients.start[k]] ... clients.rows[clients.start[k + 1] - 1]
  *
@@ -23,9 +23,10 @@ struct hd_clients {
 void hd_clients_fini(struct hd_clients *clients);
 
 /*
- * Rows dealt by label, so that clients differ: rows in the order of their labels are cut into shards_each x count
- * pieces, and each client gets shards_each of them, by seed (McMahan et al., arXiv 1602.05629, section 3). Piece sizes
- * are drawn too, from 1 to 3 parts, so that clients differ in size. 0; -EINVAL (a client would have no row), -ENOMEM.
+ * Divides the rows by label, so that clients differ: the rows in the order of their labels are cut into shards_each x
+ * count pieces, and each client gets shards_each of them, by seed (McMahan et al., arXiv 1602.05629, section 3). Piece
+ * sizes are random, too, from 1 to 3 parts, so that clients differ in size. 0; -EINVAL (a client would have no row),
+ * -ENOMEM.
  */
 int hd_clients_by_label(
 	const struct hd_dataset *dataset,
@@ -36,11 +37,11 @@ int hd_clients_by_label(
 );
 /* Row i belongs to client i mod count. Errors as above. */
 int hd_clients_even(const struct hd_dataset *dataset, uint32_t count, struct hd_clients *clients);
-/* Fewer clients of what are many users: client k gets the rows of the users k, k + count, k + 2 count ... 0; -EINVAL
- * (count 0, or more than there are), -ENOMEM: as before. */
+/* Merges users into fewer clients: client k gets the rows of the users k, k + count, k + 2 count ... 0; -EINVAL (count
+ * 0, or more than there are), -ENOMEM: unchanged. */
 int hd_clients_merge(struct hd_clients *clients, uint32_t count);
 
-/* Rows, and whose they are. */
+/* Rows, and their clients. */
 struct hd_leaf {
 	struct hd_dataset set;
 	struct hd_clients clients;
@@ -61,7 +62,7 @@ int hd_leaf_decode(
 	size_t error_bytes
 );
 
-/* The same of several files, one after the other: each user is in one of them. Only their rows are kept. */
+/* The same for several files, one after the other: each user is in one of them. Only their rows are kept. */
 struct hd_text {
 	const char *at;
 	size_t bytes;
@@ -77,17 +78,17 @@ int hd_leaf_add(
 	char *error,
 	size_t error_bytes
 );
-/* After at least one file: the reader is gone. 0 or -ENOMEM. */
+/* After at least one file: frees the reader. 0 or -ENOMEM. */
 int hd_leaf_end(struct hd_leaf_reader *reader, struct hd_leaf *leaf);
 void hd_leaf_drop(struct hd_leaf_reader *reader);
 
-/* Without a test set of its own: the last tenth of each user's rows becomes one, but each user keeps a row. 0; -EINVAL
- * (that leaves none for the test), -ENOMEM: as before. */
+/* Without a test set: the last tenth of each user's rows becomes one, but each user keeps a row. 0; -EINVAL (the test
+ * set would be empty), -ENOMEM: unchanged. */
 int hd_leaf_split(struct hd_leaf *leaf, struct hd_dataset *test);
 /* "TRAIN[,TEST]": each a file, plain or gzipped, or a folder of such (*.json, *.json.gz: all of them, by name). A
- * folder with the folders train and test in it is both, as LEAF's scripts leave them; else without TEST
- * hd_leaf_split(). A user's rows are in one file of TRAIN; users of TEST need not be in TRAIN. 0; -errno of opening
- * them, -EINVAL, -E2BIG, -ENOMEM with "path: what" in error. */
+ * folder with the folders train and test is both, as LEAF's scripts make them; else without TEST hd_leaf_split(). A
+ * user's rows are in one file of TRAIN; users of TEST need not be in TRAIN. 0; -errno of opening them, -EINVAL, -E2BIG,
+ * -ENOMEM with "path: what" in error. */
 #define HD_LEAF_FILES_MAX 4096 /* of a folder */
 int hd_leaf_open(
 	const char *names,
@@ -116,8 +117,7 @@ struct hd_synthetic {
 	uint32_t
 		first[HD_SYNTHETIC_CLIENTS
 		      + 1]; /* rows of client k: first[k] .. first[k + 1] - 1 */
-	uint32_t train
-		[HD_SYNTHETIC_CLIENTS]; /* so many of them, from the first on, are for training */
+	uint32_t train[HD_SYNTHETIC_CLIENTS]; /* of these, the first ones are for training */
 	double *x; /* rows x HD_SYNTHETIC_FEATURES */
 	uint8_t *y;
 };
@@ -134,27 +134,28 @@ int hd_synthetic_split(
 
 /* --- inexactness -------------------------------------------------------------------------- */
 
-/* What a client had to solve, h(w; w_t) = F_k(w) + mu/2 |w - w_t|^2, and where it stopped. Arrays of `values`. */
+/* A client's problem h(w; w_t) = F_k(w) + mu/2 |w - w_t|^2, and the point where the client stopped. Arrays of
+ * `values`. */
 struct hd_local_problem {
 	uint64_t values;
 	const float *w_t, *w;
-	const double *grad_w_t, *grad_w; /* of F_k, the mean over all its rows, there */
+	const double *grad_w_t, *grad_w; /* of F_k, the mean over all its rows, at w_t and w */
 	double mu;
 };
 /* gamma = |grad h(w; w_t)| / |grad h(w_t; w_t)|, where grad h(w_t; w_t) = grad F_k(w_t) (FedProx, arXiv 1812.06127,
- * definition 2): 0 is an exact solution, 1 no better than where it began. Below 0: there is none, as the client's
- * gradient at w_t is 0, or one is not finite, or gamma as a float is not. */
+ * definition 2): 0 is an exact solution, 1 no better than the start. Below 0: undefined, as the client's gradient at
+ * w_t is 0, or one is not finite, or gamma as a float is not. */
 double hd_inexactness(const struct hd_local_problem *problem);
 
 /* --- the reference ------------------------------------------------------------------------- */
 
 struct hd_reference_how {
 	double mu, rate; /* the reference: 0 or 1; 0.01 */
-	double stragglers; /* share of the chosen ones that do not get through all epochs: 0 .. 1 */
-	bool drop; /* them (FedAvg); else what they have counts (FedProx) */
+	double stragglers; /* share of the drawn clients that do not finish all epochs: 0 .. 1 */
+	bool drop; /* drops them (FedAvg); else their partial work counts (FedProx) */
 	uint32_t clients, epochs, batch; /* a round; 10, 20, 10; clients <= 30, epochs >= 2 */
 };
-/* Who takes part in round `round` (from 0), first the stragglers: how->clients of `present`; how many epochs each does.
+/* Draws the clients of round `round` (from 0), first the stragglers: how->clients of `present`; and the epochs of each.
  * A pure function, which clients of the fabric use too. */
 void hd_reference_draw(
 	const struct hd_reference_how *how,
@@ -163,10 +164,10 @@ void hd_reference_draw(
 	uint32_t *client,
 	uint32_t *epochs
 );
-/* Epochs of the straggler at `place`, 1 .. epochs - 1; how many of the chosen are stragglers. */
+/* Epochs of the straggler at `place`, 1 .. epochs - 1; the number of stragglers among the drawn clients. */
 uint32_t hd_reference_epochs(uint32_t epochs, uint32_t round, uint32_t place);
 uint32_t hd_reference_stragglers(double share, uint32_t clients);
-/* The order of client's rows in an epoch. */
+/* The seed for the order of a client's rows in an epoch. */
 uint64_t hd_reference_order(uint32_t round, uint32_t client, uint32_t epoch);
 
 #define HD_REFERENCE_VALUES ((HD_SYNTHETIC_FEATURES + 1) * HD_SYNTHETIC_CLASSES)
@@ -186,7 +187,7 @@ void hd_reference_init(
 	const struct hd_synthetic *data,
 	const struct hd_reference_how *how
 );
-/* One round. 0; -ENOMEM; -ERANGE: nobody was left to average. */
+/* One round. 0; -ENOMEM; -ERANGE: no client is left to average. */
 int hd_reference_step(struct hd_reference *reference);
 void hd_reference_evaluate(const struct hd_reference *reference, struct hd_reference_state *state);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sparse data as text, from a seed: what the parsers read, so that generated and real data go the same way. */
+/* Sparse data as text, from a seed: in the parsers' formats, so that generated and real data take the same path. */
 #include "hd_row_model.h"
 
 #include <errno.h>
@@ -13,11 +13,11 @@
 #define PER_ROW_MAX 1024
 #define LINE_BYTES_MAX 64 /* of a rating, and of a value with its index */
 #define TRUE_FACTORS 4
-#define TRUE_SPREAD 0.6 /* of factors: ratings spread by about sqrt(4) 0.36 */
+#define TRUE_SPREAD 0.6 /* of factors: ratings have a standard deviation of about sqrt(4) 0.36 */
 #define NOISE 0.05
 #define RATING_MEAN 3.5
 #define TWO_PI 6.283185307179586
-#define LOGIT_SHARE 0.3 /* of the features that say something */
+#define LOGIT_SHARE 0.3 /* share of the features with a weight */
 
 struct text {
 	char *data;
@@ -60,7 +60,7 @@ static int take_numbers(
 		if (*at >= '0' && *at <= '9')
 			value = strtoull(at, &end, 10);
 		if (!end || errno != 0 || value < 1 || value > max[i]) {
-			hd_trainer_say(
+			hd_trainer_put(
 				error,
 				error_bytes,
 				"generated: %s number: not in 1..%llu",
@@ -77,7 +77,7 @@ static int take_numbers(
 	}
 	if (*at == '\0')
 		return 0;
-	hd_trainer_say(error, error_bytes, "generated: '%.16s' after the numbers", at);
+	hd_trainer_put(error, error_bytes, "generated: '%.16s' after the numbers", at);
 	return -EINVAL;
 }
 
@@ -191,7 +191,7 @@ int hd_generate(
 
 	*ratings = length == 7 && strncmp(words, "ratings", length) == 0;
 	if (!*ratings && (length != 8 || strncmp(words, "logistic", length) != 0)) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error, error_bytes, "generated: '%.16s' is not logistic or ratings", words
 		);
 		return -EINVAL;
@@ -205,7 +205,7 @@ int hd_generate(
 	}
 	rc = *ratings ? generate_ratings(number[1], &text) : generate_logistic(number[0], &text);
 	if (rc < 0) {
-		hd_trainer_say(error, error_bytes, "generated: no memory");
+		hd_trainer_put(error, error_bytes, "generated: no memory");
 		free(text.data);
 		return rc;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How inexactly a client has solved its problem. */
+/* The inexactness of a client's solution. */
 #include "hd_federated.h"
 
 #include <float.h>

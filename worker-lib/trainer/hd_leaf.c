@@ -11,9 +11,9 @@
 
 #define LABEL_MAX 255
 
-/* One file after the other: of each only its rows are kept, and the names of its users. */
+/* One file after the other: only the rows and the names of the users are kept. */
 struct hd_leaf_reader {
-	const json_t *users, *samples, *data; /* of the file that is read */
+	const json_t *users, *samples, *data; /* of the present file */
 	const char *file;
 	const struct hd_dataset *like;
 	json_t *seen; /* users: the file that each is in */
@@ -24,10 +24,10 @@ struct hd_leaf_reader {
 	size_t error_bytes;
 };
 
-static int say_user(const struct hd_leaf_reader *leaf, size_t user, const char *what) {
+static int set_user_error(const struct hd_leaf_reader *leaf, size_t user, const char *what) {
 	const char *name = json_string_value(json_array_get(leaf->users, user));
 
-	hd_trainer_say(
+	hd_trainer_put(
 		leaf->error,
 		leaf->error_bytes,
 		"user %zu (%.40s): %s",
@@ -38,7 +38,7 @@ static int say_user(const struct hd_leaf_reader *leaf, size_t user, const char *
 	return -EINVAL;
 }
 
-/* Room for one row more. */
+/* Makes room for one more row. */
 static int grow(struct hd_leaf_reader *leaf) {
 	size_t room = leaf->room ? 2 * leaf->room : 64, features = leaf->set.features;
 	float *x;
@@ -48,7 +48,7 @@ static int grow(struct hd_leaf_reader *leaf) {
 		return 0;
 	if (leaf->set.rows >= HD_DATA_ROWS_MAX
 	    || room * features > HD_DATA_BYTES_MAX / sizeof(float)) {
-		hd_trainer_say(
+		hd_trainer_put(
 			leaf->error,
 			leaf->error_bytes,
 			"user_data: more than %d rows, or 2^30 bytes of values",
@@ -61,7 +61,7 @@ static int grow(struct hd_leaf_reader *leaf) {
 	y = x ? realloc(leaf->set.y, room) : NULL;
 	leaf->set.y = y ? y : leaf->set.y;
 	if (!x || !y) {
-		hd_trainer_say(leaf->error, leaf->error_bytes, "no memory for %zu rows", room);
+		hd_trainer_put(leaf->error, leaf->error_bytes, "no memory for %zu rows", room);
 		return -ENOMEM;
 	}
 	leaf->room = room;
@@ -75,17 +75,19 @@ static int take_row(struct hd_leaf_reader *leaf, size_t user, const json_t *x, c
 	int rc;
 
 	if (features == 0 || features > HD_DATA_FEATURES_MAX)
-		return say_user(leaf, user, "x: a row is not 1..1048576 numbers");
+		return set_user_error(leaf, user, "x: a row is not 1..1048576 numbers");
 	if (leaf->set.features == 0)
 		leaf->set.features = (uint32_t)features;
 	if (leaf->set.features != features)
-		return say_user(leaf, user, "x: a row has another number of values than others");
-	/* Some writers have labels as 3.0. */
+		return set_user_error(
+			leaf, user, "x: a row has another number of values than others"
+		);
+	/* Some writers store labels as 3.0. */
 	if (json_is_real(y) && json_real_value(y) >= 0 && json_real_value(y) <= LABEL_MAX
 	    && json_real_value(y) == floor(json_real_value(y)))
 		label = (json_int_t)json_real_value(y);
 	else if (!json_is_integer(y) || label < 0 || label > LABEL_MAX)
-		return say_user(leaf, user, "y: not a whole number in 0..255");
+		return set_user_error(leaf, user, "y: not a whole number in 0..255");
 	rc = grow(leaf);
 	if (rc < 0)
 		return rc;
@@ -95,7 +97,7 @@ static int take_row(struct hd_leaf_reader *leaf, size_t user, const json_t *x, c
 
 		to[j] = (float)json_number_value(value);
 		if (!json_is_number(value) || !isfinite(to[j]))
-			return say_user(leaf, user, "x: not a finite fp32 number");
+			return set_user_error(leaf, user, "x: not a finite fp32 number");
 	}
 	leaf->set.y[leaf->set.rows++] = (uint8_t)label;
 	if ((uint32_t)label >= leaf->set.classes)
@@ -103,7 +105,7 @@ static int take_row(struct hd_leaf_reader *leaf, size_t user, const json_t *x, c
 	return 0;
 }
 
-/* A user has its rows in one file. */
+/* All rows of a user must be in one file. */
 static int take_name(struct hd_leaf_reader *leaf, size_t user, const char *name) {
 	const char *other = json_string_value(json_object_get(leaf->seen, name));
 	char what[HD_TEXT_BYTES_MAX];
@@ -116,7 +118,7 @@ static int take_name(struct hd_leaf_reader *leaf, size_t user, const char *name)
 			other,
 			strcmp(other, leaf->file) == 0 ? "twice" : "too"
 		);
-		return say_user(leaf, user, what);
+		return set_user_error(leaf, user, what);
 	}
 	return json_object_set_new(leaf->seen, name, json_string(leaf->file)) < 0 ? -ENOMEM : 0;
 }
@@ -130,15 +132,15 @@ static int take_user(struct hd_leaf_reader *leaf, size_t user) {
 	int rc;
 
 	if (!name)
-		return say_user(leaf, user, "users: not a text");
+		return set_user_error(leaf, user, "users: not a text");
 	if (!json_is_array(x) || !json_is_array(y))
-		return say_user(leaf, user, "user_data: no arrays x and y");
+		return set_user_error(leaf, user, "user_data: no arrays x and y");
 	if (rows == 0)
-		return say_user(leaf, user, "x: no row (a client has at least one)");
+		return set_user_error(leaf, user, "x: no row (a client has at least one)");
 	if (json_array_size(y) != rows)
-		return say_user(leaf, user, "y: not as many as rows of x");
+		return set_user_error(leaf, user, "y: not as many as rows of x");
 	if (leaf->samples && json_integer_value(samples) != (json_int_t)rows)
-		return say_user(leaf, user, "num_samples: not the number of rows");
+		return set_user_error(leaf, user, "num_samples: not the number of rows");
 	rc = take_name(leaf, user, name);
 	for (size_t i = 0; rc == 0 && i < rows; i++)
 		rc = take_row(leaf, user, json_array_get(x, i), json_array_get(y, i));
@@ -153,7 +155,7 @@ static int take_file(struct hd_leaf_reader *leaf) {
 
 	if (!json_is_array(leaf->users) || users == 0 || users > HD_CLIENTS_MAX - before
 	    || !json_is_object(leaf->data)) {
-		hd_trainer_say(
+		hd_trainer_put(
 			leaf->error,
 			leaf->error_bytes,
 			"users: not 1..%zu names (HD_CLIENTS_MAX %d in all files), or user_data is no object",
@@ -170,7 +172,7 @@ static int take_file(struct hd_leaf_reader *leaf) {
 	for (size_t user = 0; rc == 0 && user < users; user++)
 		rc = take_user(leaf, user);
 	if (rc == 0 && leaf->like && leaf->set.classes > leaf->like->classes) {
-		hd_trainer_say(
+		hd_trainer_put(
 			leaf->error,
 			leaf->error_bytes,
 			"y: label %u, the training set has 0..%u",
@@ -208,7 +210,7 @@ int hd_leaf_add(
 	int rc;
 
 	if (!root) {
-		hd_trainer_say(error, error_bytes, "line %d: %.100s", where.line, where.text);
+		hd_trainer_put(error, error_bytes, "line %d: %.100s", where.line, where.text);
 		return -EINVAL;
 	}
 	reader->file = file;
@@ -220,7 +222,7 @@ int hd_leaf_add(
 	rc = take_file(reader);
 	json_decref(root);
 	if (rc == -ENOMEM)
-		hd_trainer_say(error, error_bytes, "no memory");
+		hd_trainer_put(error, error_bytes, "no memory");
 	return rc;
 }
 
@@ -268,6 +270,6 @@ int hd_leaf_decode(
 	else if (reader)
 		hd_leaf_drop(reader);
 	if (rc == -ENOMEM)
-		hd_trainer_say(error, error_bytes, "no memory");
+		hd_trainer_put(error, error_bytes, "no memory");
 	return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* LEAF's data from files, and which of a user's rows are for training. */
+/* LEAF's data from files, and the training and test rows of each user. */
 #include "hd_data_file.h"
 #include "hd_federated.h"
 
@@ -36,7 +36,7 @@ static bool is_folder(const char *path) {
 	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* "FOLDER/NAME"; -EINVAL: too long, with words. */
+/* "FOLDER/NAME"; -EINVAL: too long, with a text. */
 static int
 join(struct hd_data_file *file,
      const char *folder,
@@ -47,7 +47,7 @@ join(struct hd_data_file *file,
 
 	if (length >= 0 && (size_t)length < sizeof file->path)
 		return 0;
-	hd_trainer_say(
+	hd_trainer_put(
 		error,
 		error_bytes,
 		"%.64s.../%.64s: longer than %zu bytes",
@@ -66,11 +66,11 @@ add_folder(struct hd_leaf_reader *reader, const char *folder, char *error, size_
 
 	if (count < 0) {
 		rc = -errno;
-		hd_trainer_say(error, error_bytes, "%s: %s", folder, strerror(-rc));
+		hd_trainer_put(error, error_bytes, "%s: %s", folder, strerror(-rc));
 		return rc;
 	}
 	if (count == 0 || count > HD_LEAF_FILES_MAX) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			"%s: %d files *.json or *.json.gz (1..HD_LEAF_FILES_MAX %d)",
@@ -103,7 +103,7 @@ static int read_leaf(
 	int rc = -ENOMEM;
 
 	if (!reader) {
-		hd_trainer_say(error, error_bytes, "%s: no memory", file->path);
+		hd_trainer_put(error, error_bytes, "%s: no memory", file->path);
 		return rc;
 	}
 	rc = is_folder(file->path) ?
@@ -115,11 +115,11 @@ static int read_leaf(
 	}
 	rc = hd_leaf_end(reader, leaf);
 	if (rc < 0)
-		hd_trainer_say(error, error_bytes, "%s: no memory", file->path);
+		hd_trainer_put(error, error_bytes, "%s: no memory", file->path);
 	return rc;
 }
 
-/* What LEAF's scripts leave: DIR/train and DIR/test. */
+/* The output of LEAF's scripts: DIR/train and DIR/test. */
 static int
 both_of(struct hd_data_file *first, struct hd_data_file *second, char *error, size_t error_bytes) {
 	struct hd_data_file train, test;
@@ -210,7 +210,7 @@ int hd_leaf_open(
 	} else {
 		rc = hd_leaf_split(&taken, test);
 		if (rc < 0)
-			hd_trainer_say(
+			hd_trainer_put(
 				error,
 				error_bytes,
 				"%s: %s",

@@ -18,13 +18,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define BUFFERS_SIDE 128 /* of matrices that are not too small for them */
-/* What OpenBLAS maps at its first product, with some room. Where it gets none it tries for ever. */
+#define BUFFERS_SIDE 128 /* from this size on BLAS uses its buffers */
+/* The memory that OpenBLAS maps at its first product, with a margin. If it gets none, it tries for ever. */
 #define BLAS_BYTES ((size_t)129 << 20)
 
 struct layer {
 	uint32_t in, out;
-	uint64_t weight, bias; /* where they begin in params */
+	uint64_t weight, bias; /* offsets in params */
 	float *activation; /* batch_max x out: after ReLU, or the scores of the last layer */
 };
 
@@ -36,7 +36,7 @@ struct hd_model {
 	float *dense; /* batch_max x features: rows of a sparse data set; else NULL */
 	struct hd_tensor *tensors;
 	uint64_t values;
-	bool by_row; /* then nothing above but values is used */
+	bool by_row; /* then only `values` of the above is used */
 	struct hd_row_model rows;
 };
 
@@ -47,7 +47,7 @@ static int parse_widths(const char *text, uint32_t *width, char *error, size_t e
 	if (strcmp(text, "softmax") == 0)
 		return 0;
 	if (strncmp(text, "mlp:", 4) != 0) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			"model: '%.64s' is not softmax, mlp:W,W,..., logistic or pmf:K",
@@ -62,7 +62,7 @@ static int parse_widths(const char *text, uint32_t *width, char *error, size_t e
 		errno = 0;
 		value = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : 0;
 		if (value == 0 || errno != 0 || value > HD_LAYER_WIDTH_MAX) {
-			hd_trainer_say(
+			hd_trainer_put(
 				error,
 				error_bytes,
 				"model: width of hidden layer %d: not in 1..%d (HD_LAYER_WIDTH_MAX)",
@@ -72,7 +72,7 @@ static int parse_widths(const char *text, uint32_t *width, char *error, size_t e
 			return -EINVAL;
 		}
 		if (count == HD_LAYERS_MAX) {
-			hd_trainer_say(
+			hd_trainer_put(
 				error,
 				error_bytes,
 				"model: more than %d hidden layers (HD_LAYERS_MAX)",
@@ -84,7 +84,7 @@ static int parse_widths(const char *text, uint32_t *width, char *error, size_t e
 		if (*end == '\0')
 			return count;
 		if (*end != ',') {
-			hd_trainer_say(error, error_bytes, "model: '%.16s' after a width", end);
+			hd_trainer_put(error, error_bytes, "model: '%.16s' after a width", end);
 			return -EINVAL;
 		}
 		at = end + 1;
@@ -178,12 +178,12 @@ int hd_model_create(
 	if (hidden < 0)
 		return hidden;
 	if (like->target) {
-		hd_trainer_say(error, error_bytes, "model: ratings take pmf:K, not '%.16s'", text);
+		hd_trainer_put(error, error_bytes, "model: ratings take pmf:K, not '%.16s'", text);
 		return -EINVAL;
 	}
 	if (batch_max == 0 || batch_max > HD_BATCH_MAX || like->features == 0
 	    || like->classes == 0) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error, error_bytes, "batch: not in 1..%d (HD_BATCH_MAX)", HD_BATCH_MAX
 		);
 		return -EINVAL;
@@ -207,7 +207,7 @@ int hd_model_create(
 		rc = model->dense ? 0 : -ENOMEM;
 	}
 	if (rc < 0) {
-		hd_trainer_say(error, error_bytes, "model: no memory for %s", text);
+		hd_trainer_put(error, error_bytes, "model: no memory for %s", text);
 		hd_model_destroy(model);
 		return rc;
 	}
@@ -226,7 +226,7 @@ int hd_model_take_buffers(void) {
 	if (there == MAP_FAILED)
 		return -ENOMEM;
 	(void)munmap(there, BLAS_BYTES);
-	/* The threads of BLAS would take the cores from the other workers of this machine. */
+	/* Threads of BLAS would take the cores from the other workers of this machine. */
 	openblas_set_num_threads(1);
 	cblas_sgemm(
 		CblasRowMajor,
@@ -326,7 +326,7 @@ static void forward(struct hd_model *model, const float *params, const float *x,
 	}
 }
 
-/* The loss of one row from its scores; probabilities are left in p. */
+/* The loss of one row from its scores; p gets the probabilities. */
 static double softmax_loss(const float *score, uint32_t classes, uint8_t label, float *p) {
 	float top = score[0];
 	double sum = 0.0;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle-train's command line and what its parts share. */
+/* heddle-train's command line, and functions that its files share. */
 #ifndef HD_OPTIONS_H
 #define HD_OPTIONS_H
 
 #include "hd_federated.h"
 #include "hd_trainer.h"
 #include "heddle.h"
-#include "heddle_federated.h"
 
 #include <signal.h>
 #include <stdio.h>
 
-#define PUSHES_MAX 8 /* in flight of one worker */
+#define PUSHES_MAX 8 /* of one worker, in flight */
 #define TARGET_EVALUATIONS 3
 #define LOCAL_STEPS_MAX 1000000
 
@@ -19,7 +18,7 @@ struct train_options {
 	const char *data, *model, *schedule, *json, *write_data, *loss_log;
 	uint32_t batch, tau_max, inflight, eval_every;
 	uint64_t seed, first_step, steps, target_commits;
-	uint32_t memory_mb; /* MiB that it may have beyond what it begins with; 0: any */
+	uint32_t memory_mb; /* MiB that it may use beyond its start; 0: unlimited */
 	float rate, momentum, decay, staleness_c, div_max;
 	enum heddle_staleness staleness;
 	enum heddle_payload payload, pull_payload;
@@ -27,15 +26,15 @@ struct train_options {
 	uint8_t sync; /* enum hd_sync */
 	uint32_t sync_count;
 	bool unsealed; /* chunks carry no MAC */
-	double grace; /* s that SIGTERM leaves; 0: it is no notice */
-	bool scaled; /* updates, with the number of those that take part */
-	uint32_t scale_base; /* the rate is right for so many; 0: as many as were started */
-	bool live; /* rows are shared by those that take part at the time */
-	bool sparse; /* pushes what is not 0 of a gradient */
-	bool filtered; /* pushes what is significant of it */
-	float filter; /* threshold of the first step; below 0: without */
-	uint32_t local_steps; /* of each update */
-	float admm; /* the penalty rho of consensus ADMM; 0: without */
+	double grace; /* s from SIGTERM to the end; 0: it is no notice */
+	bool scaled; /* updates are scaled with the number of members */
+	uint32_t scale_base; /* the rate was chosen for this many; 0: the number started */
+	bool live; /* rows are shared by the members at the time */
+	bool sparse; /* pushes only the values of a gradient that are not 0 */
+	bool filtered; /* pushes only its significant values */
+	float filter; /* threshold of the first step; below 0: no filter */
+	uint32_t local_steps; /* for each update */
+	float admm; /* the penalty rho of consensus ADMM; 0: no ADMM */
 	uint32_t filter_block, filter_flush; /* values; steps, 0: only at the end */
 	bool is_federated;
 	struct heddle_federated federated;
@@ -48,8 +47,8 @@ struct train_options {
 struct train {
 	struct train_options options;
 	struct hd_dataset train, test;
-	struct hd_clients clients; /* of data that have them */
-	bool users; /* they are users, of whom a worker may have several */
+	struct hd_clients clients; /* of data that define them */
+	bool users; /* they are users, of which a worker may have several */
 	struct hd_model *model;
 	struct hd_sampler sampler;
 	struct hd_compute compute;
@@ -57,25 +56,25 @@ struct train {
 	uint64_t values;
 	float *params;
 	hd_ns begun;
-	float scale; /* of updates that are begun now; */
-	float step_scale; /* what the server multiplies their step by */
-	bool owned; /* the owner of the worker count says which */
+	float scale; /* of updates from now on; */
+	float step_scale; /* factor of the server's step with them */
+	bool owned; /* the owner of the worker count sets it */
 };
 
 /* Set by SIGINT and SIGTERM: finish and report. */
 extern volatile sig_atomic_t train_stop;
 /* Their handler. */
 void train_on_signal(int number);
-/* With --grace SIGTERM is a notice to this one, while it is open; NULL: none is. */
+/* With --grace SIGTERM becomes a notice to this handle, while it is open; NULL: to none. */
 void train_notice_to(struct heddle *fabric, double grace);
 
-/* Whether this worker's machine is taken away before another step of so many ms could be pushed. */
+/* Whether this worker's machine is taken away before another step of step_ms could be pushed. */
 bool train_no_time(struct heddle *fabric, double step_ms);
-/* When others take part than at *change: gives the sampler this worker's rows (--shards live), and the next updates
- * their scale: the one that the owner of the worker count says, else --scale-rate's. 0, or an exit status. */
+/* When the members differ from those at *change: gives the sampler this worker's rows (--shards live), and the next
+ * updates their scale: that of the owner of the worker count, else of --scale-rate. 0, or an exit status. */
 int train_follow(struct train *train, struct heddle *fabric, uint64_t *change);
 
-/* Parses; prints help or an error by itself. Returns -1 to go on, else the exit status. */
+/* Parses; prints help or an error by itself. Returns -1 to continue, else the exit status. */
 int train_parse(int argc, char **argv, struct train_options *options);
 
 /* Each runs one role to its end and returns an exit status (sysexits.h). */
@@ -94,31 +93,31 @@ int train_take_pull_payload(void *values, const char *text);
 int train_take_shards(void *values, const char *text);
 int train_take_federated(void *values, const char *text);
 int train_take_admm(void *values, const char *text);
-/* What --admm may stand with: -1, or an exit status; prints an error by itself. */
+/* Checks the options that --admm excludes: -1, or an exit status; prints an error by itself. */
 int train_check_admm(const struct train_options *options);
 
-/* Data that have clients, "synthetic:..." and "leaf:...". -1: others; else an exit status. */
+/* Data with clients, "synthetic:..." and "leaf:...". -1: other data; else an exit status. */
 int train_open_clients(struct train *train);
-/* Deals the rows to `world` clients, where the data have not said whose they are. An exit status: too few rows or
- * clients for this rank. */
+/* Divides the rows among `world` clients, if the data do not define clients. An exit status: too few rows or clients
+ * for this rank. */
 int train_deal_clients(struct train *train, uint32_t rank, uint32_t world);
 
 /* "heddle-train: what" on stderr; returns status. */
 __attribute__((format(printf, 2, 3))) int train_fail(int status, const char *format, ...);
-/* The same of what is no error; `event`: a stable word for --log-json. */
+/* The same for a note that is no error; `event`: a stable word for --log-json. */
 __attribute__((format(printf, 2, 3))) void train_note(const char *event, const char *format, ...);
 
-/* From now on this process may have so many MiB more than it has. An exit status. */
+/* From now on this process may use this many MiB more than it does. An exit status. */
 int train_limit_memory(uint32_t mb);
-/* The BLAS takes its buffer, or the program ends here; first it may begin once more, with these arguments, so that the
- * BLAS has no threads. */
+/* Lets the BLAS allocate its buffer, or ends the program; may restart it first, with these arguments, so that the BLAS
+ * has no threads. */
 void train_begin_blas(char **argv);
-/* "no memory for WHAT", and how much there may be; returns an exit status. */
+/* "no memory for WHAT", and the limit; returns an exit status. */
 int train_no_memory(const char *what);
 
-/* From now on everything that is said is a JSON line on stderr, as docs/operations.md has them. */
+/* From now on all messages are JSON lines on stderr, as in docs/operations.md. */
 void train_log_json(void);
-/* Then also what the library says. */
+/* Then the library's messages, too. */
 void train_log_options(struct heddle_options *options);
 
 struct train_progress {
@@ -130,9 +129,9 @@ void train_log_scale(const struct heddle_members *members, float scale);
 
 /* Enough steps or seconds, or a signal. */
 bool train_enough(const struct train *train, uint64_t steps);
-/* After so many there is no other one, of so many ms. */
+/* After this many steps no other step, of step_ms, begins. */
 bool train_last_step(const struct train *train, uint64_t steps, double step_ms);
-/* Writes {"at_ns", "version", "accuracy", "loss"} of params as one line; `more` is put behind them. */
+/* Writes {"at_ns", "version", "accuracy", "loss"} of params as one line, followed by `more`. */
 int train_print_evaluation(
 	struct train *train,
 	uint64_t version,
@@ -140,7 +139,7 @@ int train_print_evaluation(
 	const char *(*more)(void *arg, double accuracy),
 	void *arg
 );
-/* An exit status for an error of libheddle, with its words. */
+/* An exit status for an error of libheddle, with its text. */
 int train_heddle_error(const char *what, int code);
 
 #endif

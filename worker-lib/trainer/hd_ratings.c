@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rating triples as MovieLens has them, a line each: `user item rating [time]` with tabs between (u.data), `::`
+ * Rating triples in MovieLens's formats, one on each line: `user item rating [time]` separated by tabs (u.data), `::`
  * (ratings.dat) or commas (ratings.csv, after a line of names). Users and items are numbered in the order of their ids.
  */
 #include "hd_row_model.h"
@@ -28,7 +28,7 @@ struct reader {
 };
 
 static int wrong(const struct reader *reader, const char *field, const char *what) {
-	hd_trainer_say(
+	hd_trainer_put(
 		reader->error, reader->error_bytes, "line %u: %s: %s", reader->line, field, what
 	);
 	return -EINVAL;
@@ -80,7 +80,7 @@ static int take_rating(struct reader *reader, float *rating) {
 	return 0;
 }
 
-/* The first line with digits in it says what separates; a line of names is passed over. */
+/* The first line with digits defines the separator; a line of names is skipped. */
 static int find_separator(struct reader *reader) {
 	static const char *const known[] = {"\t", "::", ","};
 
@@ -127,7 +127,7 @@ static int read_rows(struct reader *reader) {
 	for (const char *c = reader->at; c < reader->end; c++)
 		lines += *c == '\n';
 	if (lines > HD_RATINGS_MAX) {
-		hd_trainer_say(
+		hd_trainer_put(
 			reader->error,
 			reader->error_bytes,
 			"more than %d lines (HD_RATINGS_MAX)",
@@ -160,7 +160,7 @@ static int compare(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-/* The different ones, ascending. Returns how many. */
+/* The distinct ones, ascending. Returns their number. */
 static uint32_t find_ids(uint32_t *ids, uint32_t count) {
 	uint32_t different = 0;
 
@@ -185,7 +185,7 @@ static int name_ids(const struct reader *reader, struct hd_dataset *dataset) {
 	items = find_ids(ids + dataset->users, reader->rows);
 	dataset->ids = ids;
 	if ((uint64_t)dataset->users + items > HD_RATED_MAX) {
-		hd_trainer_say(
+		hd_trainer_put(
 			reader->error,
 			reader->error_bytes,
 			"%u users and %u items: more than %d together (HD_RATED_MAX)",
@@ -211,7 +211,7 @@ static const uint32_t *find_id(const struct hd_dataset *like, int which, uint32_
 	);
 }
 
-/* Rows whose user or item nobody was trained on are left out. */
+/* Rows whose user or item is not in the training set are left out. */
 static int number_rows(
 	const struct reader *reader,
 	const struct hd_dataset *like,
@@ -248,7 +248,7 @@ static int number_rows(
 	dataset->mean = like == dataset ? (float)(sum / (double)dataset->rows) : like->mean;
 	if (dataset->rows > 0)
 		return 0;
-	hd_trainer_say(
+	hd_trainer_put(
 		reader->error,
 		reader->error_bytes,
 		"no row of a user and an item that were trained on"
@@ -279,7 +279,7 @@ int hd_ratings_decode(
 	if (rc == 0)
 		rc = number_rows(&reader, like ? like : &result, &result);
 	if (rc == -ENOMEM)
-		hd_trainer_say(error, error_bytes, "no memory");
+		hd_trainer_put(error, error_bytes, "no memory");
 	free(reader.id[0]);
 	free(reader.id[1]);
 	free(reader.rating);

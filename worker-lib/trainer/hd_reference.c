@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rounds of FedProx and FedAvg in double precision: what the fabric's rounds are compared with. */
+/* Rounds of FedProx and FedAvg in double precision: for comparison with the fabric's rounds. */
 #include "hd_federated.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ void hd_reference_draw(
 	}
 }
 
-/* Probabilities of the classes; returns the loss of the label. */
+/* Probabilities of the classes; returns the loss for the label. */
 static double predict(const double *w, const double *x, uint8_t label, double *p) {
 	double top, sum = 0;
 
@@ -72,7 +72,7 @@ static double predict(const double *w, const double *x, uint8_t label, double *p
 	return -log(fmax(p[label], 1e-300));
 }
 
-/* Adds the gradient of one row's loss; returns that. */
+/* Adds the gradient of one row's loss; returns the loss. */
 static double add_gradient(const double *w, const double *x, uint8_t label, double *g) {
 	double p[CLASSES];
 	double loss = predict(w, x, label, p);
@@ -86,7 +86,7 @@ static double add_gradient(const double *w, const double *x, uint8_t label, doub
 	return loss;
 }
 
-/* From w_t, the same number of rows in each step but the last of an epoch. */
+/* From w_t, with equal batches except the last of an epoch. */
 static void train_client(
 	const struct hd_reference *reference,
 	uint32_t client,

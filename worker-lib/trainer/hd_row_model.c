@@ -23,7 +23,7 @@ static int parse_factors(struct hd_row_model *model, const char *text, char *err
 	if (at[0] == ':' && at[1] >= '0' && at[1] <= '9')
 		factors = strtoul(at + 1, &end, 10);
 	if (factors == 0 || factors > HD_FACTORS_MAX) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			bytes,
 			"model: factors of pmf:K: not in 1..%d (HD_FACTORS_MAX)",
@@ -41,7 +41,7 @@ static int parse_factors(struct hd_row_model *model, const char *text, char *err
 	}
 	if (*end == '\0')
 		return 0;
-	hd_trainer_say(
+	hd_trainer_put(
 		error, bytes, "model: '%.32s' is not pmf:K or pmf:K,REG (REG: 0..1000)", text
 	);
 	return -EINVAL;
@@ -76,7 +76,7 @@ int hd_row_model_init(
 	if (rc < 0)
 		return rc;
 	if (logistic ? ratings || like->x || like->classes != 2 : !ratings) {
-		hd_trainer_say(
+		hd_trainer_put(
 			error,
 			error_bytes,
 			logistic ? "model: logistic takes sparse rows (svmlight) of 2 classes" :
@@ -171,7 +171,7 @@ static double add_rating(
 	return (double)off * (double)off;
 }
 
-/* --- all ------------------------------------------------------------------------------------ */
+/* --- all models ----------------------------------------------------------------------------- */
 
 double hd_row_model_gradient(
 	const struct hd_row_model *model,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Models whose gradient touches few of their parameters, and their data: logistic regression on sparse rows, and
- * probabilistic matrix factorisation of ratings (Salakhutdinov and Mnih, NIPS 2007). They read rows where they lie, and
- * the cost of a step does not grow with the features. hd_trainer.h has the calls for all models.
+ * probabilistic matrix factorisation of ratings (Salakhutdinov and Mnih, NIPS 2007). They read rows in place, and the
+ * cost of a step does not grow with the features. hd_trainer.h has the functions for all models.
  */
 #ifndef HD_ROW_MODEL_H
 #define HD_ROW_MODEL_H
@@ -14,8 +14,8 @@
 #define HD_FACTORS_MAX 1024
 
 /* Ratings (hd_ratings.c has the formats) as a sparse data set: a row's two features are its user (below `users`) and
- * its item, its target the rating. like: NULL, or the training set, whose users and items these are to have (rows with
- * others are left out). Total; -EINVAL, -E2BIG, -ENOMEM with "line N: field: what (limit)" in error. */
+ * its item, its target the rating. like: NULL, or the training set, whose users and items are used (rows with others
+ * are left out). Total; -EINVAL, -E2BIG, -ENOMEM with "line N: field: what (limit)" in error. */
 int hd_ratings_decode(
 	const char *text,
 	size_t bytes,
@@ -27,10 +27,10 @@ int hd_ratings_decode(
 
 /*
  * Generated text, the same for the same words: "logistic[:ROWS,FEATURES,PER_ROW,SEED]" (8000,2000,20,1) in SVMlight's
- * format, labels drawn from a sparse true model, features as words are: few are in many rows; "ratings[:USERS,ITEMS,
- * RATINGS,SEED]" (200,300,20000,1) as u.data has them, of a true model with 4 factors and some noise. Less than all
- * numbers may be given. The caller frees *text. *ratings: which of the two it is. -EINVAL with what and limit in error,
- * -ENOMEM.
+ * format, with labels from a sparse true model, and features distributed as words are: few are in many rows;
+ * "ratings[:USERS,ITEMS,RATINGS,SEED]" (200,300,20000,1) in the format of u.data, from a true model with 4 factors and
+ * some noise. The last numbers may be omitted. The caller frees *text. *ratings: which of the two it is. -EINVAL with a
+ * text and the limit in error, -ENOMEM.
  */
 int hd_generate(
 	const char *words,
@@ -55,7 +55,7 @@ struct hd_row_model {
 };
 /* True when the text names one of them. */
 bool hd_row_model_is(const char *text);
-/* 0, or -EINVAL with what and limit in error. */
+/* 0, or -EINVAL with a text and the limit in error. */
 int hd_row_model_init(
 	struct hd_row_model *model,
 	const char *text,
@@ -72,7 +72,7 @@ double hd_row_model_gradient(
 	uint32_t count,
 	float *grad
 );
-/* Accuracy of ratings: the share that is off by at most a half. */
+/* Accuracy of ratings: the share with an error of at most a half. */
 void hd_row_model_evaluate(
 	const struct hd_row_model *model,
 	const float *params,

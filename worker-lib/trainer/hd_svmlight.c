@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The text of SVMlight and LIBSVM: a row a line, `label index:value index:value ... # comment`, indices from
- * 1, ascending. Rows are kept as they are, without the zeros between their values.
+ * The text of SVMlight and LIBSVM: one row on each line, `label index:value index:value ... # comment`, indices from 1,
+ * ascending. Rows are kept sparse, without the zeros between their values.
  */
 #include "hd_trainer.h"
 
@@ -16,7 +16,7 @@
 struct reader {
 	const char *at, *end;
 	uint32_t line, field;
-	const struct hd_dataset *like; /* labels and features are its; NULL: the text's own */
+	const struct hd_dataset *like; /* labels and features are its own; NULL: the text's */
 	struct hd_dataset *dataset;
 	int32_t *label; /* of each row */
 	char *error;
@@ -24,7 +24,7 @@ struct reader {
 };
 
 static int wrong(const struct reader *reader, const char *what) {
-	hd_trainer_say(
+	hd_trainer_put(
 		reader->error,
 		reader->error_bytes,
 		"line %u: field %u: %s",
@@ -55,7 +55,7 @@ static void end_line(struct reader *reader) {
 	reader->field = 0;
 }
 
-/* Digits up to `max`; false when there are none or they say more. */
+/* Digits up to `max`; false when there are none or the number is larger. */
 static bool take_digits(struct reader *reader, uint32_t max, uint32_t *value) {
 	const char *begin = reader->at;
 	uint64_t sum = 0;
@@ -98,7 +98,7 @@ static int take_value(struct reader *reader, float *value) {
 	return 0;
 }
 
-/* `before`: the index of the pair before, 0 at the beginning of a row. */
+/* `before`: the index of the last pair, 0 at the beginning of a row. */
 static int take_pair(struct reader *reader, uint32_t *before) {
 	struct hd_dataset *dataset = reader->dataset;
 	uint64_t at = dataset->start[dataset->rows + 1];
@@ -118,7 +118,7 @@ static int take_pair(struct reader *reader, uint32_t *before) {
 	rc = take_value(reader, &value);
 	if (rc < 0)
 		return rc;
-	/* What was never trained on says nothing. */
+	/* A feature outside of the training set has no weight. */
 	if (reader->like && index > reader->like->features)
 		return 0;
 	if (value == 0.0f)
@@ -174,7 +174,7 @@ static int find_labels(struct reader *reader) {
 		dataset->classes = count;
 		return 0;
 	}
-	hd_trainer_say(
+	hd_trainer_put(
 		reader->error,
 		reader->error_bytes,
 		"%u different labels (limit 2..%d, HD_DATA_LABELS_MAX)",
@@ -197,7 +197,7 @@ static int name_classes(struct reader *reader) {
 		);
 
 		if (!found) {
-			hd_trainer_say(
+			hd_trainer_put(
 				reader->error,
 				reader->error_bytes,
 				"row %u: label %d: no training row has it",
@@ -211,9 +211,9 @@ static int name_classes(struct reader *reader) {
 	return 0;
 }
 
-/* --- the whole ----------------------------------------------------------------------------- */
+/* --- the whole text ------------------------------------------------------------------------- */
 
-/* Room for as many rows as there are lines, and as many values as colons. */
+/* Makes room for as many rows as there are lines, and as many values as colons. */
 static int make_room(struct reader *reader, size_t bytes) {
 	struct hd_dataset *dataset = reader->dataset;
 	size_t lines = 1, colons = 0;
@@ -223,7 +223,7 @@ static int make_room(struct reader *reader, size_t bytes) {
 		colons += *c == ':';
 	}
 	if (lines > HD_DATA_ROWS_MAX) {
-		hd_trainer_say(
+		hd_trainer_put(
 			reader->error,
 			reader->error_bytes,
 			"more than %d lines (HD_DATA_ROWS_MAX)",
@@ -257,7 +257,7 @@ static int read_rows(struct reader *reader) {
 	if (rc < 0)
 		return rc;
 	if (dataset->rows == 0 || (!like && dataset->features == 0)) {
-		hd_trainer_say(reader->error, reader->error_bytes, "no row with a value");
+		hd_trainer_put(reader->error, reader->error_bytes, "no row with a value");
 		return -EINVAL;
 	}
 	if (!like)
@@ -293,7 +293,7 @@ int hd_svmlight_decode(
 	if (rc == 0)
 		rc = name_classes(&reader);
 	if (rc == -ENOMEM)
-		hd_trainer_say(error, error_bytes, "no memory");
+		hd_trainer_put(error, error_bytes, "no memory");
 	free(reader.label);
 	if (rc < 0) {
 		hd_dataset_fini(&result);

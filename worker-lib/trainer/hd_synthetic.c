@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Generated data of clients that differ, and who has which rows of data that exist. */
+/* Generated data of clients that differ, and the division of existing data among clients. */
 #include "hd_federated.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define TRAIN_SHARE 0.9
 #define PARTS_MAX 3
 
-/* --- who has which rows ---------------------------------------------------------------------- */
+/* --- division among clients ----------------------------------------------------------------- */
 
 void hd_clients_fini(struct hd_clients *clients) {
 	free(clients->start);
@@ -75,7 +75,7 @@ int hd_clients_merge(struct hd_clients *clients, uint32_t count) {
 	return 0;
 }
 
-/* Rows by label, within a label as they come. */
+/* Rows by label, within a label in their order. */
 static void rows_by_label(const struct hd_dataset *dataset, uint32_t *rows) {
 	uint32_t at = 0;
 
@@ -111,7 +111,7 @@ int hd_clients_by_label(
 	uint32_t *rows, *cut, *order;
 	struct hd_split split = {seed};
 
-	/* Each piece is to have a row: PARTS_MAX times as many rows as pieces are enough. */
+	/* Each piece needs a row: PARTS_MAX times as many rows as pieces are enough. */
 	if (count == 0 || count > HD_CLIENTS_MAX || shards_each == 0 || shards_each > 64
 	    || dataset->rows / PARTS_MAX < pieces)
 		return -EINVAL;
@@ -143,7 +143,7 @@ int hd_clients_by_label(
 
 /* --- Synthetic(alpha, beta) ------------------------------------------------------------------ */
 
-/* What is drawn before the rows, in this order. */
+/* The values that are drawn before the rows, in this order. */
 struct draw {
 	uint32_t size[USERS];
 	double model_mean[USERS], input_mean[USERS];

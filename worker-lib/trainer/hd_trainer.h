@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The mathematics of the trainer, apart from how updates travel: data sets, models with exact
- * gradients, seeded minibatches and the padding of compute time. heddle-train and the plain TCP
- * parameter server of the testbed share it, so that they differ in the network only.
+ * The mathematics of the trainer, without communication: data sets, models with exact gradients, seeded minibatches and
+ * the padding of compute time. heddle-train and the plain TCP parameter server of the testbed share it, so that they
+ * differ in the network only.
  *
  *   params (one array, tensors in order) --> hd_model_gradient(batch) --> grad (same layout)
  *
- * One thread an object. Nothing here allocates in a step.
+ * One thread for each object. No function allocates in a step.
  */
 #ifndef HD_TRAINER_H
 #define HD_TRAINER_H
@@ -15,14 +15,14 @@
 #include "hd_random.h"
 #include "hd_types.h"
 
-/* Writes an explanation for people; too long ones are cut. */
+/* Writes a text for people; cuts it where it does not fit. */
 __attribute__((format(printf, 3, 4))) void
-hd_trainer_say(char *error, size_t error_bytes, const char *format, ...);
+hd_trainer_put(char *error, size_t error_bytes, const char *format, ...);
 
 #define HD_DATA_BYTES_MAX (UINT64_C(1) << 30) /* of one data file, decompressed */
 #define HD_DATA_ROWS_MAX 10000000
 #define HD_DATA_FEATURES_MAX 1048576
-#define HD_DATA_LABELS_MAX 256 /* different ones of an SVMlight file */
+#define HD_DATA_LABELS_MAX 256 /* distinct ones of an SVMlight file */
 #define HD_LAYERS_MAX 16 /* hidden layers of an MLP */
 #define HD_LAYER_WIDTH_MAX 65536
 #define HD_BATCH_MAX 65536
@@ -38,24 +38,24 @@ struct hd_dataset {
 	uint64_t *start;
 	uint32_t *index;
 	float *value;
-	int32_t *labels; /* of the classes, as the text has them, ascending */
+	int32_t *labels; /* of the classes, as in the text, ascending */
 	/* Ratings: sparse rows of a user (below `users`) and an item; hd_row_model.h. */
 	uint32_t users;
 	float *target, mean; /* of each row; the training set's mean */
-	uint32_t *ids; /* of the features, as the text has them */
-	bool by_row; /* minibatches name rows: a model reads them where they lie */
+	uint32_t *ids; /* of the features, as in the text */
+	bool by_row; /* minibatches are lists of rows, which a model reads in place */
 };
 /* Writes one row, with all its features. */
 void hd_dataset_row(const struct hd_dataset *dataset, uint32_t row, float *x);
 
 /*
- * Opens a data set by name: "digits" (the UCI optical digits, 8x8, of Debian's python3-sklearn;
- * "digits:FILE" names the file), or a directory with the four IDX files of MNIST and its like
- * (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images..., t10k-labels..., each also with
- * .gz); or "svmlight:TRAIN[,TEST]", two files in SVMlight's format, plain or gzipped (without TEST every
- * fifth row, from the fifth on, is the test set); or "ratings:TRAIN[,TEST]", the same with MovieLens's formats; or
- * "generated:..." (hd_generate() in hd_row_model.h). The digits' last 360 rows are the test set, as they
- * are of other writers. Returns 0, -ENOENT, -EINVAL, -E2BIG, -ENOMEM with "file: line: what (limit)" in error.
+ * Opens a data set by name: "digits" (the UCI optical digits, 8x8, of Debian's python3-sklearn; "digits:FILE" names the
+ * file), or a directory with the four IDX files of MNIST and its like (train-images-idx3-ubyte,
+ * train-labels-idx1-ubyte, t10k-images..., t10k-labels..., each also with .gz); or "svmlight:TRAIN[,TEST]", two files
+ * in SVMlight's format, plain or gzipped (without TEST every fifth row, from the fifth on, is the test set); or
+ * "ratings:TRAIN[,TEST]", the same for MovieLens's formats; or "generated:..." (hd_generate() in hd_row_model.h). The
+ * digits' last 360 rows are the test set: they are of other writers. Returns 0, -ENOENT, -EINVAL, -E2BIG, -ENOMEM with
+ * "file: line: what (limit)" in error.
  */
 int hd_dataset_open(
 	const char *name,
@@ -66,7 +66,7 @@ int hd_dataset_open(
 );
 void hd_dataset_fini(struct hd_dataset *dataset);
 
-/* The decoders, total: any bytes in, a value or -EINVAL, -E2BIG, -ENOMEM with what and where in
+/* The decoders are total: for any bytes they give a value or -EINVAL, -E2BIG, -ENOMEM with a text and the place in
  * error. The text of digits.csv: rows of 64 values 0..16 and a label 0..9. */
 int hd_digits_decode(
 	const char *text,
@@ -76,8 +76,8 @@ int hd_digits_decode(
 	size_t error_bytes
 );
 
-/* SVMlight's text. like: NULL, or the training set, whose labels and features these rows are to have (features
- * beyond its are left out, a label that it lacks is an error). Errors say "line N: field M: what (limit)". */
+/* SVMlight's text. like: NULL, or the training set, whose labels and features are used (other features are left out,
+ * another label is an error). Errors: "line N: field M: what (limit)". */
 int hd_svmlight_decode(
 	const char *text,
 	size_t bytes,
@@ -126,8 +126,8 @@ int hd_sampler_init(
 	uint32_t batch,
 	uint64_t seed
 );
-/* Draws from these rows from now on, each once before any comes again. -EINVAL (none, or one that there is not),
- * -ENOMEM: as before. */
+/* Draws from these rows from now on, each once before any is repeated. -EINVAL (none, or an invalid one), -ENOMEM:
+ * unchanged. */
 int hd_sampler_deal(struct hd_sampler *sampler, const uint32_t *rows, uint32_t count);
 void hd_sampler_fini(struct hd_sampler *sampler);
 /* Fills x and y with the next batch. */
@@ -138,10 +138,9 @@ void hd_sampler_next(struct hd_sampler *sampler);
 struct hd_model;
 
 /*
- * "softmax": softmax regression. "mlp:512,512": fully connected layers of these widths with ReLU.
- * Both with the mean cross-entropy as loss. Or one of hd_row_model.h: "logistic", "pmf:K[,REG]".
- * batch_max: rows of the largest batch.
- * Returns 0, -EINVAL with what and limit in error, -ENOMEM.
+ * "softmax": softmax regression. "mlp:512,512": fully connected layers of these widths with ReLU. Both with the mean
+ * cross-entropy as loss. Or one of hd_row_model.h: "logistic", "pmf:K[,REG]". batch_max: rows of the largest batch.
+ * Returns 0, -EINVAL with a text and the limit in error, -ENOMEM.
  */
 int hd_model_create(
 	const char *text,
@@ -152,8 +151,8 @@ int hd_model_create(
 	size_t error_bytes
 );
 void hd_model_destroy(struct hd_model *model);
-/* Lets the BLAS take its buffers, if they were not taken yet. It does with its first product else, and tries for ever
- * where it may not have them: call it before memory is limited. -ENOMEM: there is not so much (128 MiB). */
+/* Lets the BLAS allocate its buffers, if it has not yet. Otherwise it does so with its first product, and tries for
+ * ever if it cannot: call this before memory is limited. -ENOMEM: there is not enough memory (128 MiB). */
 int hd_model_take_buffers(void);
 /* All parameters; one array holds them, tensor after tensor. */
 uint64_t hd_model_values(const struct hd_model *model);
@@ -172,7 +171,8 @@ double hd_model_gradient(
 	uint32_t rows,
 	float *grad
 );
-/* Whether minibatches of this model are rows (struct hd_dataset.by_row); then this is its gradient. */
+/* Whether minibatches of this model are rows (struct hd_dataset.by_row); then the next function computes its
+ * gradient. */
 bool hd_model_by_row(const struct hd_model *model);
 double hd_model_gradient_rows(
 	struct hd_model *model,
@@ -194,10 +194,9 @@ void hd_model_evaluate(
 /* --- compute time -------------------------------------------------------------------------- */
 
 /*
- * Pads real gradient steps to a stated time, so that two cores can stand for a cluster. A schedule
- * scales it: lines `t_s factor`, t_s seconds after hd_compute_init(), in order; from then on a step
- * lasts compute_ms x factor. The schedule is a file, or a FIFO that somebody writes as the run goes
- * (a line whose time has passed counts at once).
+ * Pads real gradient steps to a given time, so that two cores can stand for a cluster. A schedule scales it: lines `t_s
+ * factor`, t_s seconds after hd_compute_init(), in order; from then on a step takes compute_ms x factor. The schedule
+ * is a file, or a FIFO that another program writes during the run (a line whose time has passed applies at once).
  */
 struct hd_compute {
 	hd_ns started; /* CLOCK_MONOTONIC */
@@ -207,9 +206,9 @@ struct hd_compute {
 	uint32_t line;
 	bool has_next;
 	double next_s, next_factor;
-	char buffer[256]; /* of a line not yet complete */
+	char buffer[256]; /* of an incomplete line */
 	size_t buffered;
-	hd_ns compute_ns, padded_ns; /* time in real steps, and slept */
+	hd_ns compute_ns, padded_ns; /* time in real steps, and in padding */
 	uint64_t overruns; /* steps that took longer than they should have */
 };
 /* schedule may be NULL. Returns 0, -EINVAL ("schedule: line N: what"), -errno of the file. */

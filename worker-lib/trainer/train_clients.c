@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data that have clients: generated ones and LEAF's; and which rows are a rank's. */
+/* Data with clients: generated ones and LEAF's; and the rows of a rank. */
 #include "hd_options.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When training ends: signals, enough steps or seconds, errors of the fabric. */
+/* The end of training: signals, enough steps or seconds, errors of the fabric. */
 #include "hd_options.h"
-#include "heddle_elastic.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,17 +8,17 @@
 
 volatile sig_atomic_t train_stop;
 
-static struct heddle *volatile noticed; /* who hears of SIGTERM */
+static struct heddle *volatile noticed; /* the handle that gets a notice at SIGTERM */
 static volatile double notice_s;
 
 void train_on_signal(int number) {
 	struct heddle *fabric = noticed;
 
-	/* Given once: who says it again wants an end now. */
+	/* Only once: another SIGTERM asks for an immediate end. */
 	noticed = NULL;
-	if (number == SIGTERM && fabric && heddle_preempt_notice(fabric, notice_s) == 0)
+	if (number == SIGTERM && fabric && heddle_notify_preemption(fabric, notice_s) == 0)
 		return;
-	/* A second one ends the program at once, whatever it waits for. */
+	/* A second signal ends the program at once, even while it waits. */
 	(void)signal(SIGTERM, SIG_DFL);
 	(void)signal(SIGINT, SIG_DFL);
 	train_stop = number;
@@ -35,7 +34,12 @@ int train_heddle_error(const char *what, int code) {
 
 	if (code == -ENOMEM)
 		return train_no_memory(what);
-	(void)train_fail(0, "%s: %s%s%s", what, heddle_strerror(code), *words ? ": " : "", words);
+	if ((code == -EINVAL || code == -EDESTADDRREQ) && *words) /* they say all of it */
+		(void)train_fail(0, "%s: %s", what, words);
+	else
+		(void)train_fail(
+			0, "%s: %s%s%s", what, heddle_strerror(code), *words ? ": " : "", words
+		);
 	switch (code) {
 	case -EINVAL:
 	case -EDESTADDRREQ:

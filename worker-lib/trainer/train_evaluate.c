@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The observer: joins like a worker, never pushes, pulls what is new, and writes a JSON line for each
- * evaluation. The target counts as reached when the mean of three evaluations, each at least
- * --target-commits after the one before, is at or above it: one lucky evaluation is not enough.
+ * The observer: joins like a worker, never pushes, pulls new versions, and writes a JSON line for each evaluation. The
+ * target counts as reached when the mean of three evaluations, each at least --target-commits after the one before, is
+ * at or above it: one lucky evaluation is not enough.
  */
 #include "train_waits.h"
 
@@ -80,7 +80,7 @@ static int watch(struct observer *observer) {
 		if (rc == 0)
 			rc = evaluate(observer);
 		else if (rc == -EIO || rc == -ETIMEDOUT)
-			observer->version = 0; /* what lies there may be half of another */
+			observer->version = 0; /* params may hold a mixture of versions */
 		else if (rc < 0)
 			return train_heddle_error("pull", rc);
 		if (rc > 0 && rc != 1)

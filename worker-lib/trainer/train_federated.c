@@ -2,13 +2,11 @@
 /*
  * A federated client (docs/fedprox.md): drawn -> pull w_t -> epochs of proximal steps on its own rows -> push.
  *
- * With --stragglers the first ones that a round draws have time for some epochs only, as many as a function of the
- * round says: the same clients and epochs as in the reference (hd_federated.h).
+ * With --stragglers the first clients of a round have time for some epochs only, by a function of the round: the same
+ * clients and epochs as in the reference (hd_federated.h).
  */
 #include "hd_federated.h"
 #include "hd_number.h"
-#include "heddle_elastic.h"
-#include "heddle_federated.h"
 #include "train_summary.h"
 #include "train_waits.h"
 
@@ -21,7 +19,7 @@
 #define PUSH_MS 5000
 #define CLOSE_MS 5000
 #define KEY_BYTES 200
-#define PASSES_LEFT 3 /* so long a deadline must be away for one pass more */
+#define PASSES_LEFT 3 /* another pass needs this many times its duration before the deadline */
 
 /* --- the option ----------------------------------------------------------------------------- */
 
@@ -37,7 +35,7 @@ static bool take_mu(struct heddle_federated *f, const char *text) {
 	return end != text && *end == '\0' && isfinite(f->mu) && f->mu >= 0;
 }
 
-/* 0, -1 when it is no key of a number, or an exit code. */
+/* 0, -1 when the key has no number, or an exit code. */
 static int take_number(struct heddle_federated *f, const char *key, const char *text) {
 	const struct {
 		const char *key;
@@ -136,18 +134,18 @@ struct client {
 	struct train *train;
 	struct heddle *fabric;
 	struct train_summary summary;
-	uint32_t number, rows; /* which client it is, and how many rows it has */
+	uint32_t number, rows; /* the client's index, and the number of its rows */
 	const uint32_t *row;
 	uint32_t *order;
 	float *w, *grad;
-	float *x; /* a minibatch; of a model by rows `picked` names them instead */
+	float *x; /* a minibatch; of a model by rows, `picked` lists them instead */
 	uint8_t *y;
 	uint32_t *picked;
 	double *grad_w_t,
-		*grad_w; /* means over all rows, where the round began and where this client is */
-	double pass_s; /* that one of them takes */
+		*grad_w; /* means over all rows, at the start of the round and at the present w */
+	double pass_s; /* duration of a pass */
 	struct heddle_ticket
-		*ticket[PUSHES_MAX]; /* they end with their round, late ones with one of others */
+		*ticket[PUSHES_MAX]; /* they end with their round, late ones with another round */
 };
 
 /* The gradient of rows order[at .. at + count) at `params`, into grad. */
@@ -202,7 +200,7 @@ static double local_loss(struct client *client) {
 	return loss;
 }
 
-/* It costs a pass over the rows; where that might make the update late nobody hears it. */
+/* It costs a pass over the rows; left out when that could make the update late. */
 static float inexactness(struct client *client, const struct heddle_round *round) {
 	const struct train *train = client->train;
 	const struct hd_local_problem problem = {
@@ -214,7 +212,7 @@ static float inexactness(struct client *client, const struct heddle_round *round
 		.mu = (double)round->mu,
 	};
 
-	if (heddle_round_seconds_left(client->fabric, round) < PASSES_LEFT * client->pass_s)
+	if (heddle_round_time_left_s(client->fabric, round) < PASSES_LEFT * client->pass_s)
 		return -1;
 	(void)pass(client, client->w, client->grad_w);
 	return (float)hd_inexactness(&problem);
@@ -224,7 +222,7 @@ static bool counts_late(const struct client *client) {
 	return client->train->options.federated.late == HEDDLE_LATE_WEIGHT;
 }
 
-/* False: the time is up. Where late updates count there is always the first epoch. */
+/* False: the time is up. When late updates count, the first epoch is always done. */
 static bool epoch(struct client *client, const struct heddle_round *round, uint32_t index) {
 	bool may_stop = index > 0 || !counts_late(client);
 	struct train *train = client->train;
@@ -250,7 +248,7 @@ static bool epoch(struct client *client, const struct heddle_round *round, uint3
 		);
 		(void)hd_compute_pad(&train->compute, begun, error, sizeof error);
 		if (train_stop
-		    || (may_stop && heddle_round_seconds_left(client->fabric, round) <= 0))
+		    || (may_stop && heddle_round_time_left_s(client->fabric, round) <= 0))
 			return false;
 	}
 	return true;
@@ -260,12 +258,12 @@ static uint32_t epochs_of(const struct client *client, const struct heddle_round
 	double share = client->train->options.stragglers;
 	uint32_t slow = hd_reference_stragglers(share, round->clients);
 
-	if (round->place >= slow || round->max_epochs < 2)
+	if (round->index >= slow || round->max_epochs < 2)
 		return round->max_epochs;
-	return hd_reference_epochs(round->max_epochs, round->round - 1, round->place);
+	return hd_reference_epochs(round->max_epochs, round->round - 1, round->index);
 }
 
-/* Waits so long for the end of the update at this place, if there is one. */
+/* Waits up to this time for the end of the update at this place, if there is one. */
 static void take_result(struct client *client, uint32_t place, hd_ns wait) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 
@@ -284,8 +282,8 @@ static void take_result(struct client *client, uint32_t place, hd_ns wait) {
 	client->ticket[place] = NULL;
 }
 
-/* A place for another update. A late one may wait for the very round that this client is drawn for: only when there is
- * no other place is it waited for. */
+/* A place for another update. A late update may itself wait for the round for which this client is drawn: it is waited
+ * for only when there is no other place. */
 static uint32_t free_place(struct client *client) {
 	uint32_t place = 0;
 
@@ -302,7 +300,7 @@ static uint32_t free_place(struct client *client) {
 	return place;
 }
 
-/* One round, from the model that lies in params. An exit status. */
+/* One round, from the model in params. An exit status. */
 static int work(struct client *client, const struct heddle_round *round) {
 	struct train *train = client->train;
 	struct heddle_work work = HEDDLE_WORK_INIT;
@@ -319,12 +317,14 @@ static int work(struct client *client, const struct heddle_round *round) {
 	while (work.epochs < epochs && epoch(client, round, work.epochs))
 		work.epochs++;
 	if (train_stop
-	    || (heddle_superseded(client->fabric, round->version) && !counts_late(client)))
+	    || (heddle_is_superseded(client->fabric, round->version) && !counts_late(client)))
 		return EX_OK;
 	work.gamma = inexactness(client, round);
 	seconds = (double)(hd_compute_now() - begun) * 1e-9;
 	place = free_place(client);
-	rc = heddle_round_push(client->fabric, round, &work, train->params, client->w, &ticket);
+	rc = heddle_round_push_start(
+		client->fabric, round, &work, train->params, client->w, &ticket
+	);
 	if (rc < 0)
 		return train_heddle_error("push", rc);
 	client->ticket[place] = ticket;
@@ -334,7 +334,7 @@ static int work(struct client *client, const struct heddle_round *round) {
 		client->summary.gamma_max = fmax(client->summary.gamma_max, (double)work.gamma);
 		client->summary.gammas++;
 	}
-	/* The owner of the worker count goes by the loss of the model that the round began with. */
+	/* The owner of the worker count uses the loss of the round's first model. */
 	(void)heddle_report_step(
 		client->fabric,
 		client->summary.pushed,
@@ -352,7 +352,7 @@ static int loop(struct client *client) {
 	int rc, status = EX_OK;
 
 	while (status == EX_OK && !train_enough(train, rounds)) {
-		rc = heddle_round_get(client->fabric, &round, SLICE_MS);
+		rc = heddle_round_wait(client->fabric, &round, SLICE_MS);
 		if (rc == -ETIMEDOUT)
 			continue;
 		if (rc == -ESHUTDOWN)
@@ -405,7 +405,7 @@ static int prepare(struct client *client) {
 	return client->x && client->y ? EX_OK : train_fail(EX_OSERR, "no memory");
 }
 
-/* The last update ends with its round: that may take as long as the others have, or are waited for. */
+/* The last update ends with its round: that may take as long as the other clients need, or are waited for. */
 static int close_ms(const struct train *train) {
 	const struct heddle_federated *f = &train->options.federated;
 	uint32_t wait_ms = f->round_wait_ms ? f->round_wait_ms : HEDDLE_ROUND_WAIT_MS;
@@ -428,7 +428,7 @@ int train_client(struct train *train) {
 		status = prepare(&client);
 	if (status == EX_OK)
 		status = loop(&client);
-	/* Nobody waits for this client any more. */
+	/* The others no longer wait for this client. */
 	(void)train_close(client.fabric, status == EX_OK ? close_ms(train) : CLOSE_MS);
 	for (uint32_t i = 0; i < PUSHES_MAX; i++)
 		take_result(&client, i, 0);

@@ -10,17 +10,15 @@
 #define BRIDGE 2 /* held values between two sent ones that cost no more than another run */
 
 static uint32_t workers_of(struct heddle *fabric) {
-	static struct heddle_members members;
+	struct heddle_members members = HEDDLE_MEMBERS_INIT;
 
 	if (!fabric)
 		return 1;
-	members.size = sizeof members;
-	members.count = 0;
-	(void)heddle_members(fabric, &members);
+	(void)heddle_get_members(fabric, &members, NULL, 0);
 	return members.count > 0 ? members.count : (uint32_t)heddle_world_size(fabric);
 }
 
-/* How far 1 of this worker's updates moves the server's model: a step of several is that of their mean. */
+/* The change of the server's model for 1 of this worker's updates: a step of several updates uses their mean. */
 static float factor_of(const struct train *train, struct heddle *fabric) {
 	const struct train_options *options = &train->options;
 	uint32_t of = options->sync_count;
@@ -36,7 +34,7 @@ int train_filter_init(struct train_filter *filter, struct train *train, struct h
 	struct heddle_filter_options how = HEDDLE_FILTER_OPTIONS_INIT;
 	int rc;
 
-	/* Sparse without a threshold is train_sparse.c's. */
+	/* Sparse updates without a threshold are in train_sparse.c. */
 	if (!options->filtered || (options->sparse && !(options->filter > 0.0f)))
 		return EX_OK;
 	how.v = options->filter;
@@ -62,7 +60,7 @@ void train_filter_follow(struct train_filter *filter, struct train *train, struc
 		(void)heddle_filter_set_factor(filter->filter, factor_of(train, fabric));
 }
 
-/* A step's number for the filter: every --filter-flush of them sends all. */
+/* A step's number for the filter: every --filter-flush steps all values are sent. */
 static uint64_t step_number(const struct train *train, uint64_t step) {
 	uint32_t every = train->options.filter_flush;
 
@@ -76,7 +74,7 @@ void train_filter_end(struct train_filter *filter, struct train *train, struct h
 		return;
 	train_filter_follow(filter, train, fabric);
 	filter->ended = true;
-	/* A machine that is taken away leaves the others at work: they go on from all that it has done. */
+	/* A worker whose machine is taken away sends all of its held values: the others continue with them. */
 	if (!fabric || heddle_time_left_ms(fabric) < 0)
 		(void)heddle_filter_keep(filter->filter, 1.0f / (float)(workers > 0 ? workers : 1));
 }
@@ -94,7 +92,7 @@ int train_filter_push(
 	options.payload = train->options.payload;
 	options.scale = train->scale;
 	numbered.step = filter->ended ? HEDDLE_FILTER_EVERYTHING : step_number(train, step->step);
-	return heddle_filter_push(filter->filter, fabric, &numbered, &options, ticket);
+	return heddle_filter_push_start(filter->filter, fabric, &numbered, &options, ticket);
 }
 
 bool train_filter_holds(const struct train_filter *filter, size_t values) {
@@ -111,12 +109,13 @@ struct heddle_ticket *train_filter_flush(
 	struct heddle_push_options scaled = HEDDLE_PUSH_OPTIONS_INIT;
 	struct heddle_ticket *ticket;
 
-	/* Fewer may be in this step than were when it was computed. */
+	/* This step may have fewer members than when it was computed. */
 	train_filter_follow(filter, train, fabric);
 	memcpy(update, heddle_filter_held(filter->filter), train->values * sizeof(float));
 	scaled.scale = train->scale;
-	return heddle_filter_flush(filter->filter, fabric, base, &scaled, &ticket) == 0 ? ticket :
-											  NULL;
+	return heddle_filter_flush_start(filter->filter, fabric, base, &scaled, &ticket) == 0 ?
+		ticket :
+		NULL;
 }
 
 void train_filter_summary(const struct train_filter *filter, struct train_summary *summary) {
@@ -127,19 +126,19 @@ void train_filter_summary(const struct train_filter *filter, struct train_summar
 
 /* --- in one process ------------------------------------------------------------------------- */
 
-/* Sparse when that is not longer, as heddle_push_sparse() has it. */
+/* Sparse when that is not longer, as heddle_push_sparse_start() has it. */
 static void
 apply(struct train_model *server, int result, const struct heddle_sparse *sparse, const float *all
 ) {
-	const struct heddle_run *runs = sparse->runs;
+	const struct heddle_range *runs = sparse->ranges;
 	const float *x = sparse->data;
 
-	if (result == HEDDLE_FILTER_DENSE) {
+	if (result == HEDDLE_FILTER_RESULT_DENSE) {
 		(void
 		)hd_sgd_apply(server->params, server->momentum, all, server->values, &server->sgd);
 		return;
 	}
-	for (size_t i = 0; i < sparse->run_count; i++) {
+	for (size_t i = 0; i < sparse->range_count; i++) {
 		(void)hd_sgd_apply(
 			server->params + runs[i].first,
 			server->momentum + runs[i].first,
@@ -172,8 +171,8 @@ void train_filter_local(
 	);
 
 	if (!(train->options.filter > 0.0f))
-		result = HEDDLE_FILTER_DENSE;
-	if (result == HEDDLE_FILTER_NOTHING)
+		result = HEDDLE_FILTER_RESULT_DENSE;
+	if (result == HEDDLE_FILTER_RESULT_NOTHING)
 		return; /* nor is there a newer model */
 	apply(server, result, &sparse, grad);
 	memcpy(train->params, server->params, train->values * sizeof(float));
@@ -189,7 +188,7 @@ void train_filter_local_flush(
 	int result;
 
 	result = heddle_filter_take(filter->filter, filter->update, &sparse);
-	if (result != HEDDLE_FILTER_NOTHING)
+	if (result != HEDDLE_FILTER_RESULT_NOTHING)
 		apply(server, result, &sparse, filter->update);
 	memcpy(train->params, server->params, train->values * sizeof(float));
 }

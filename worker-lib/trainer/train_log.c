@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the trainer says while it runs: text, or with --log-json the JSON lines that Heddle's services write. */
+/* The trainer's messages while it runs: text, or with --log-json the JSON lines that Heddle's services write. */
 #include "hd_options.h"
 
 #include <jansson.h>
@@ -26,7 +26,7 @@ static void time_text(char *text, size_t bytes) {
 	(void)snprintf(text, bytes, "%s.%06ldZ", seconds, now.tv_nsec / 1000);
 }
 
-/* Takes over `detail`. */
+/* Takes ownership of `detail`. */
 static void
 put_json(enum heddle_log_level level, const char *event, const char *message, json_t *detail) {
 	static const struct {
@@ -68,7 +68,7 @@ put_json(enum heddle_log_level level, const char *event, const char *message, js
 }
 
 __attribute__((format(printf, 3, 0))) static void
-say(enum heddle_log_level level, const char *event, const char *format, va_list arguments) {
+log_line(enum heddle_log_level level, const char *event, const char *format, va_list arguments) {
 	char message[1024];
 
 	(void)vsnprintf(message, sizeof message, format, arguments);
@@ -82,7 +82,7 @@ int train_fail(int status, const char *format, ...) {
 	va_list arguments;
 
 	va_start(arguments, format);
-	say(HEDDLE_LOG_ERROR, "failed", format, arguments);
+	log_line(HEDDLE_LOG_ERROR, "failed", format, arguments);
 	va_end(arguments);
 	return status;
 }
@@ -91,11 +91,11 @@ void train_note(const char *event, const char *format, ...) {
 	va_list arguments;
 
 	va_start(arguments, format);
-	say(HEDDLE_LOG_INFO, event, format, arguments);
+	log_line(HEDDLE_LOG_INFO, event, format, arguments);
 	va_end(arguments);
 }
 
-/* As text only warnings: of errors the calls that fail tell. */
+/* As text only warnings: failing calls report errors. */
 static void on_log(void *arg, enum heddle_log_level level, const char *text) {
 	if (json_lines)
 		put_json(level, "fabric", text, NULL);

@@ -23,7 +23,7 @@ int train_loss_open(struct train_loss *log, const struct train *train, int rank)
 	return EX_OK;
 }
 
-/* Updates that one step averages: of all members, of N, or its own alone. */
+/* Updates in the mean of one step: of all members, of N, or this one alone. */
 static uint32_t averaged(struct train_loss *log, const struct train *train, struct heddle *fabric) {
 	const struct train_options *options = &train->options;
 	struct heddle_members members = HEDDLE_MEMBERS_INIT;
@@ -33,7 +33,7 @@ static uint32_t averaged(struct train_loss *log, const struct train *train, stru
 	if (options->sync != HD_SYNC_ALL)
 		return options->sync_count;
 	if ((log->change == 0 || heddle_members_change(fabric) != log->change)
-	    && heddle_members(fabric, &members) == 0 && members.count > 0) {
+	    && heddle_get_members(fabric, &members, NULL, 0) == 0 && members.count > 0) {
 		log->change = members.change;
 		log->workers = members.count;
 	}

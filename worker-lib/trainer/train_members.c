@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a worker makes of who takes part: its rows, its updates' scale, and the time that it has left; what it tells of
  * its steps. */
-#include "heddle_elastic.h"
 #include "train_summary.h"
 
 #include <errno.h>
@@ -16,7 +15,7 @@ bool train_no_time(struct heddle *fabric, double step_ms) {
 }
 
 /* The rows of the ranges, for the sampler; a worker that gets none keeps what it has. */
-static int deal(struct train *train, const struct heddle_run *ranges, long count) {
+static int deal(struct train *train, const struct heddle_range *ranges, long count) {
 	uint32_t *rows = malloc(sizeof *rows * train->train.rows);
 	uint32_t found = 0;
 	int rc = -ENOMEM;
@@ -31,18 +30,23 @@ static int deal(struct train *train, const struct heddle_run *ranges, long count
 }
 
 static int
-deal_share(struct train *train, struct heddle *fabric, const struct heddle_members *members) {
+deal_share(struct train *train, struct heddle *fabric, const int *members, size_t member_count) {
 	/* At most a range a row. */
-	struct heddle_run *ranges = malloc(sizeof *ranges * train->train.rows);
+	struct heddle_range *ranges = malloc(sizeof *ranges * train->train.rows);
 	long count;
 	int rc;
 
 	if (!ranges)
 		return train_no_memory("the rows");
 	count = heddle_shard(
-		members, train->train.rows, heddle_rank(fabric), ranges, train->train.rows
+		members,
+		member_count,
+		train->train.rows,
+		heddle_rank(fabric),
+		ranges,
+		train->train.rows
 	);
-	/* Not a member (yet, or any more): what it has is as good. */
+	/* Not a member (yet, or any more): it keeps its rows. */
 	rc = count < 0 ? (int)count : deal(train, ranges, count);
 	free(ranges);
 	return rc == -ENOMEM ? train_no_memory("the rows") : EX_OK;
@@ -52,8 +56,9 @@ static bool is_scaled(float scale) {
 	return scale > 1.0f || scale < 1.0f;
 }
 
-/* An owner that scales says 1 too, when as many are there as the rate is for: once it has said another it is asked
- * alone. Synchronous steps the server itself scales, by the owner's or the job's (step_scale). */
+/* An owner that scales sends 1, too, when there are as many members as the rate was chosen for: once it has sent
+ * another value, its value is always used. The server itself scales synchronous steps, by the owner's or the job's
+ * value (step_scale). */
 static void
 follow_scale(struct train *train, struct heddle *fabric, const struct heddle_members *members) {
 	const struct train_options *options = &train->options;
@@ -77,8 +82,10 @@ follow_scale(struct train *train, struct heddle *fabric, const struct heddle_mem
 int train_follow(struct train *train, struct heddle *fabric, uint64_t *change) {
 	const struct train_options *options = &train->options;
 	struct heddle_members members = HEDDLE_MEMBERS_INIT;
+	int ranks[HEDDLE_WORKERS_MAX];
 
-	if (heddle_members_change(fabric) == *change || heddle_members(fabric, &members) < 0)
+	if (heddle_members_change(fabric) == *change
+	    || heddle_get_members(fabric, &members, ranks, HEDDLE_WORKERS_MAX) < 0)
 		return EX_OK;
 	*change = members.change;
 	if (options->admm > 0.0f && is_scaled(members.step_scale))
@@ -87,7 +94,7 @@ int train_follow(struct train *train, struct heddle *fabric, uint64_t *change) {
 			"admm: its updates are no gradients, and the job's owner scales them"
 		);
 	follow_scale(train, fabric, &members);
-	return options->live ? deal_share(train, fabric, &members) : EX_OK;
+	return options->live ? deal_share(train, fabric, ranks, members.count) : EX_OK;
 }
 
 void train_report_step(
@@ -97,14 +104,14 @@ void train_report_step(
 	double step_ms
 ) {
 	const uint64_t each = train->options.local_steps;
-	/* A batch's loss is the mean of its rows'. Gradients that were thrown away are in it. */
-	const uint64_t samples = (summary->steps - summary->told_steps) * train->sampler.batch;
-	const double loss = (summary->loss_sum - summary->told_loss) * train->sampler.batch;
+	/* A batch's loss is the mean of its rows. Discarded gradients count, too. */
+	const uint64_t samples = (summary->steps - summary->reported_steps) * train->sampler.batch;
+	const double loss = (summary->loss_sum - summary->reported_loss) * train->sampler.batch;
 
 	/* Refused: a loss that is NaN, which --target and the summary show, too. */
 	(void)heddle_report_step(
 		fabric, (summary->steps + each - 1) / each, loss, samples, step_ms * 1e-3
 	);
-	summary->told_steps = summary->steps;
-	summary->told_loss = summary->loss_sum;
+	summary->reported_steps = summary->steps;
+	summary->reported_loss = summary->loss_sum;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker that may have so much memory and no more, as one of a service that starts functions. */
+/* A worker with a memory limit, as in a service that runs functions. */
 #include "hd_options.h"
 
 #include <errno.h>
@@ -13,9 +13,9 @@
 
 static uint32_t limit_mb;
 static uint64_t
-	at_first; /* used when it began: a BLAS reserves 128 MiB of addresses, and uses few */
+	at_first; /* used at its start: a BLAS reserves 128 MiB of addresses, and uses few */
 
-/* What RLIMIT_DATA counts: private pages that can be written. 0: unknown. */
+/* The pages that RLIMIT_DATA counts: private and writable. 0: unknown. */
 static uint64_t used_bytes(void) {
 	FILE *file = fopen("/proc/self/statm", "re");
 	unsigned long long data = 0;
@@ -30,12 +30,13 @@ static uint64_t used_bytes(void) {
 }
 
 void train_begin_blas(char **argv) {
-	/* It begins threads when it is loaded, each with a buffer, and they would take the cores from other workers. */
+	/* OpenBLAS starts threads when it is loaded, each with a buffer, and these would take the cores from other
+	 * workers. */
 	if (!getenv("OPENBLAS_NUM_THREADS") && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0)
 		(void)execv("/proc/self/exe", argv);
 	if (hd_model_take_buffers() == 0)
 		return;
-	/* Not by exit(): threads that it has all the same look for memory, and it waits for them there. */
+	/* Not by exit(): its threads may still try to allocate memory, and exit() waits for them. */
 	_exit(train_no_memory("products of matrices (OpenBLAS wants 128 MiB)"));
 }
 

@@ -5,7 +5,6 @@
 #include "hd_number.h"
 #include "hd_option.h"
 #include "hd_options.h"
-#include "heddle_filter.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +14,12 @@
 #define RATE_MAX 1e6
 #define DIV_MAX 1e12
 #define COUNT_MAX 1000000000
-#define EXACT_MAX (UINT64_C(1) << 53) /* a JSON number tells it from its neighbours */
+#define EXACT_MAX (UINT64_C(1) << 53) /* a JSON number of this size is exact */
 #define MEMORY_MB_MAX (1 << 20)
 #define COMPUTE_MS_MAX 1e6
 #define GRACE_MAX (HD_NOTICE_US_MAX * 1e-6)
 
-/* At once: what is wrong behind it is said so, too. */
+/* At once: so that errors in later options are logged so, too. */
 static int take_log_json(void *values, const char *text) {
 	(void)values;
 	(void)text;
@@ -475,7 +474,6 @@ int train_parse(int argc, char **argv, struct train_options *options) {
 		return status < 0 ? EX_OK : status;
 	options->filtered = options->filter >= 0.0f;
 	if (options->admm > 0.0f)
-		options->inflight
-			= 1; /* the next steps begin with what became of the last update */
+		options->inflight = 1; /* the next steps depend on the outcome of the last update */
 	return check(options);
 }

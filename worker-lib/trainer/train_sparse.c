@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RUN_UNITS 2 /* values that a run's header is as long as */
-#define CUTS_SHARE 64 /* headers of runs cut at packets' ends, and padding: less than this part */
+#define RUN_UNITS 2 /* length of a run's header in values */
+#define CUTS_SHARE 64 /* less than this part: headers of runs cut at packets' ends, and padding */
 
 int train_sparse_init(struct train_sparse *sparse, uint64_t values) {
 	*sparse = (struct train_sparse){.run_limit = (size_t)(values / (RUN_UNITS + 1))};
@@ -29,7 +29,7 @@ bool train_sparse_pack(struct train_sparse *sparse, const float *grad, uint64_t 
 
 	sparse->run_count = 0;
 	while (at < values) {
-		struct heddle_run *run = &sparse->runs[sparse->run_count];
+		struct heddle_range *run = &sparse->runs[sparse->run_count];
 
 		/* -0 is 0; a NaN is not. */
 		while (at < values && grad[at] == 0.0f)

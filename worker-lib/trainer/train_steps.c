@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#define ADMM_STEPS 10 /* unless it is said */
+#define ADMM_STEPS 10 /* the default */
 #define ADMM_RHO_MAX 1e6
 
 int train_take_admm(void *values, const char *text) {
@@ -104,8 +104,8 @@ int train_gradient(struct train *train, float *grad, struct train_summary *summa
 	return rc == -EINVAL ? train_fail(EX_DATAERR, "%s", error) : EX_OK;
 }
 
-/* Steps of this worker's own, of which the sum of the gradients is pushed. The server's step with the mean of such
- * sums makes its model the mean of the workers' (model averaging: Jiang et al., SIGMOD 2021, 3.2). */
+/* Local steps of this worker, whose sum of gradients is pushed. The server's step with the mean of such sums makes its
+ * model the mean of the workers' (model averaging: Jiang et al., SIGMOD 2021, 3.2). */
 static int
 average(struct train_steps *steps, struct train *train, float *update, struct train_summary *summary
 ) {
@@ -122,7 +122,7 @@ average(struct train_steps *steps, struct train *train, float *update, struct tr
 	return rc;
 }
 
-/* Those of hd_admm.h. */
+/* The steps of hd_admm.h. */
 static int
 agree(struct train_steps *steps, struct train *train, float *update, struct train_summary *summary
 ) {
@@ -158,7 +158,8 @@ int train_steps_compute(
 }
 
 void train_steps_end(struct train_steps *steps, const struct heddle_status *status) {
-	steps->applied = status->state == HEDDLE_APPLIED || status->state == HEDDLE_DURABLE;
+	steps->applied
+		= status->state == HEDDLE_STATE_APPLIED || status->state == HEDDLE_STATE_DURABLE;
 }
 
 float train_steps_scale(const struct train_steps *steps, const struct train *train) {

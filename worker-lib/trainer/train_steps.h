@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a worker computes for one update: a gradient, several steps of its own (--local-steps), or its part of
- * consensus ADMM (--admm). */
+/* A worker's computation for one update: a gradient, several local steps (--local-steps), or its part of consensus ADMM
+ * (--admm). */
 #ifndef TRAIN_STEPS_H
 #define TRAIN_STEPS_H
 
@@ -9,24 +9,24 @@
 
 struct train_steps {
 	float *grad,
-		*kept; /* a gradient, and the model that was pulled; NULL: one gradient an update */
-	struct hd_admm admm; /* values 0: without */
-	bool applied; /* the last update, in the model that is pulled next */
+		*kept; /* a gradient, and the pulled model; NULL: one gradient for each update */
+	struct hd_admm admm; /* values 0: no ADMM */
+	bool applied; /* the last update is in the model that is pulled next */
 };
 
 /* Each returns an exit status. */
 int train_steps_init(struct train_steps *steps, const struct train *train);
 void train_steps_fini(struct train_steps *steps);
-/* The update to push, from the model that lies in train->params, which stays. Counts gradients in summary. */
+/* The update to push, from the model in train->params, which stays. Counts gradients in summary. */
 int train_steps_compute(
 	struct train_steps *steps,
 	struct train *train,
 	float *update,
 	struct train_summary *summary
 );
-/* What became of it. */
+/* Takes the outcome of the update. */
 void train_steps_end(struct train_steps *steps, const struct heddle_status *status);
-/* What the update is multiplied by: 1 with ADMM, whose next model is a mean. */
+/* The factor of the update: 1 with ADMM, whose next model is a mean. */
 float train_steps_scale(const struct train_steps *steps, const struct train *train);
 
 /* One minibatch's gradient at train->params, padded to --compute-ms. An exit status. */

@@ -16,12 +16,12 @@ void train_summary_push(struct train_summary *summary, const struct heddle_statu
 	uint32_t reason = (uint32_t)status->reason % REASONS_MAX;
 	double before = summary->delay_mean;
 
-	if (status->state == HEDDLE_DROPPED) {
+	if (status->state == HEDDLE_STATE_DROPPED) {
 		summary->dropped++;
 		summary->dropped_by[reason]++;
 		return;
 	}
-	if (status->state != HEDDLE_APPLIED && status->state != HEDDLE_DURABLE) {
+	if (status->state != HEDDLE_STATE_APPLIED && status->state != HEDDLE_STATE_DURABLE) {
 		summary->failed++;
 		summary->failed_by[reason]++;
 		return;
@@ -47,7 +47,7 @@ static double cpu_seconds(void) {
 		+ (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
-/* Resident memory at its most. */
+/* The largest resident memory. */
 static double peak_mb(void) {
 	struct rusage usage = {0};
 
@@ -99,7 +99,7 @@ static json_t *pulls_of(const struct train_summary *summary) {
 	);
 }
 
-/* share: of all values of all steps that were sent. */
+/* share: of all values of all steps, the sent ones. */
 static json_t *filter_of(const struct train *train, const struct train_summary *summary) {
 	const struct heddle_filter_stats *stats = &summary->filter;
 	double all = (double)stats->steps * (double)train->values;
@@ -129,7 +129,7 @@ static json_t *filter_of(const struct train *train, const struct train_summary *
 	);
 }
 
-/* Of rounds whose inexactness was computed. */
+/* Of rounds with a computed inexactness. */
 static json_t *gamma_of(const struct train_summary *summary) {
 	if (summary->gammas == 0)
 		return json_null();
@@ -156,14 +156,14 @@ void train_summary_fabric(struct train_summary *summary, struct heddle *fabric) 
 	}
 }
 
-/* In ms: what this share of the times does not exceed, as if those of a bucket were spread evenly. */
+/* In ms: the time that this share does not exceed, with uniform times within a bucket. */
 static double quantile_of(const struct heddle_times *times, double share) {
 	const double wanted = share * (double)times->count;
 	double before = 0, least = 0;
 
 	for (uint32_t i = 0; i < times->buckets; i++) {
 		const double here = (double)times->counts[i];
-		const double most = fmin(times->most_s[i], times->max_s);
+		const double most = fmin(times->upper_s[i], times->max_s);
 
 		if (here > 0 && before + here >= wanted)
 			return 1e3 * (least + (most - least) * fmax(wanted - before, 0) / here);
@@ -193,7 +193,7 @@ static json_t *time_of(const struct heddle_times *times) {
 	);
 }
 
-/* Without the buckets: heddle-run passes lines on of 4 KiB at most. */
+/* Without the buckets: heddle-run passes on lines of at most 4 KiB. */
 static json_t *times_of(const struct train_summary *summary) {
 	json_t *all = json_object();
 

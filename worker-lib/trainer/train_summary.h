@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run of the trainer leaves behind: counts, and a summary as JSON. */
+/* The results of a run of the trainer: counters, and a summary as JSON. */
 #ifndef TRAIN_SUMMARY_H
 #define TRAIN_SUMMARY_H
 
 #include "hd_options.h"
-#include "heddle_filter.h"
-#include "heddle_times.h"
 
 #define REASONS_MAX 32
 
@@ -16,23 +14,23 @@ struct train_summary {
 	uint64_t dropped_by[REASONS_MAX], failed_by[REASONS_MAX];
 	uint64_t delivered, not_modified, pulls_failed;
 	uint64_t granted_bytes, direct_bytes;
-	uint64_t push_bytes; /* of them: of applied pushes */
+	uint64_t push_bytes; /* of these: of applied pushes */
 	struct heddle_filter_stats filter;
 	uint64_t asked_again, fallbacks;
 	struct heddle_times times[HEDDLE_TIME_COUNT]; /* all zero without a fabric */
 	bool preempted;
-	uint64_t version; /* counter of the last model held */
+	uint64_t version; /* counter of the last model */
 	/* Delays of applied pushes (Welford). */
 	double delay_mean, delay_m2;
 	uint32_t delay_max;
 	double loss_sum;
-	double gamma_sum, gamma_max; /* of a federated client's rounds: how inexact its work was */
+	double gamma_sum, gamma_max; /* of a federated client's rounds: the work's inexactness */
 	uint64_t gammas;
-	uint64_t told_steps; /* that the owner of the worker count has heard of */
-	double told_loss; /* sum of losses until then */
+	uint64_t reported_steps; /* that were reported to the owner of the worker count */
+	double reported_loss; /* sum of losses of these */
 };
 
-/* After a push: tells the owner of the worker count (heddle_elastic.h) of the steps since it was told last. */
+/* After a push: reports the steps since the last report to the owner of the worker count (heddle_elastic.h). */
 void train_report_step(
 	const struct train *train,
 	struct heddle *fabric,
@@ -40,9 +38,9 @@ void train_report_step(
 	double step_ms
 );
 void train_summary_push(struct train_summary *summary, const struct heddle_status *status);
-/* At the end: what the handle has counted. */
+/* At the end: takes the handle's counters. */
 void train_summary_fabric(struct train_summary *summary, struct heddle *fabric);
-/* Evaluates the parameters held, and writes the summary where --json says. Returns an exit status. */
+/* Evaluates the present parameters, and writes the summary to the file of --json. Returns an exit status. */
 int train_summary_write(struct train *train, struct train_summary *summary);
 
 #endif

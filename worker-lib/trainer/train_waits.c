@@ -8,7 +8,7 @@ static hd_ns end_of(int timeout_ms) {
 	return hd_ns_add(hd_compute_now(), (hd_ns)timeout_ms * HD_MS);
 }
 
-/* How long the next slice may be; *end moves when a signal has come. */
+/* The length of the next slice; *end moves when a signal has come. */
 static int slice_ms(hd_ns *end, bool *stopping) {
 	hd_ns now = hd_compute_now();
 	hd_ns left;
@@ -77,15 +77,16 @@ int train_pull(
 		(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, -1, &status);
 	}
 	heddle_ticket_free(ticket);
-	if (status.state == HEDDLE_APPLIED) {
+	if (status.state == HEDDLE_STATE_APPLIED) {
 		if (version)
 			*version = status.version;
 		return 0;
 	}
 	if (rc < 0)
 		return rc;
-	return status.state == HEDDLE_DROPPED && status.reason == HEDDLE_REASON_NOT_MODIFIED ? 1 :
-											       -EIO;
+	return status.state == HEDDLE_STATE_DROPPED && status.reason == HEDDLE_REASON_NOT_MODIFIED ?
+		1 :
+		-EIO;
 }
 
 int train_close(struct heddle *fabric, int timeout_ms) {

@@ -2,10 +2,10 @@
 /*
  * The loop of an asynchronous worker, and its reference in one process.
  *
- *   pull (if there is something newer) -> gradient, padded -> push: travels while the next one computes
+ *   pull (if there is something newer) -> gradient, padded -> push: in flight while the next one computes
  *
- * At most --inflight pushes are under way, each with a gradient buffer of its own that is lent to the
- * library. A dropped push needs nothing but the next pull.
+ * At most --inflight pushes are in flight, each with a gradient buffer of its own that is lent to the library. A
+ * dropped push needs no action but the next pull.
  */
 #include "hd_kernels.h"
 #include "train_filter.h"
@@ -22,7 +22,7 @@
 #include <sysexits.h>
 #include <time.h>
 
-#define DRAIN_MS 5000 /* for what is under way at the end */
+#define DRAIN_MS 5000 /* for transfers in flight at the end */
 #define FLUSHES_MAX 4
 #define PROGRESS_NS (2 * HD_SECOND)
 
@@ -35,11 +35,11 @@ struct worker {
 	struct train_sparse sparse[PUSHES_MAX]; /* lent with it */
 	struct train_filter filter;
 	struct train_loss loss;
-	struct train_steps own; /* of each update */
+	struct train_steps own; /* for each update */
 	struct heddle_ticket *ticket[PUSHES_MAX];
 	hd_ns printed;
 	double step_ms; /* the last one took */
-	uint64_t change; /* of the members whose rows and scale these are */
+	uint64_t change; /* the change of members for the present rows and scale */
 };
 
 static void pause_ms(unsigned ms) {
@@ -50,7 +50,7 @@ static void pause_ms(unsigned ms) {
 
 /* --- local ---------------------------------------------------------------------------------- */
 
-/* What the server does with an update that has travelled. */
+/* The server's step with an update that was sent. */
 static void
 step(struct train *train,
      float *momentum,
@@ -64,7 +64,7 @@ step(struct train *train,
 
 	if (options->sparse && train_sparse_pack(sparse, grad, train->values)) {
 		for (size_t i = 0; i < sparse->run_count; i++) {
-			const struct heddle_run *run = &sparse->runs[i];
+			const struct heddle_range *run = &sparse->runs[i];
 
 			(void)hd_sgd_apply(
 				train->params + run->first,
@@ -107,7 +107,7 @@ int train_local(struct train *train) {
 	    || hd_sampler_init(&train->sampler, &train->train, 0, 1, options->batch, options->seed)
 		    < 0)
 		status = train_no_memory("the reference");
-	if (status == EX_OK && heddle_spec_initialize(train->spec, train->params) < 0)
+	if (status == EX_OK && heddle_spec_initialize_model(train->spec, train->params) < 0)
 		status = train_fail(EX_USAGE, "%s", heddle_last_error());
 	if (status == EX_OK)
 		status = train_filter_init(&filter, train, NULL);
@@ -143,7 +143,7 @@ int train_local(struct train *train) {
 
 /* --- over the fabric ------------------------------------------------------------------------ */
 
-/* Waits in slices. True when it has come so far; false: a signal, the end of the run or of this worker's time. */
+/* Waits in slices. True when the ticket is in the state; false: a signal, or the run or this worker's time is over. */
 static bool wait_for(
 	struct worker *worker,
 	struct heddle_ticket *ticket,
@@ -166,8 +166,8 @@ static void take_result(struct worker *worker, uint32_t slot) {
 
 	(void)heddle_ticket_test(worker->ticket[slot], &status);
 	train_summary_push(&worker->summary, &status);
-	/* Of one that failed because its machine goes nobody knows whether it is in the model. */
-	if (worker->filter.filter && status.state != HEDDLE_APPLIED
+	/* Whether one that failed because its machine goes is in the model is unknown. */
+	if (worker->filter.filter && status.state != HEDDLE_STATE_APPLIED
 	    && status.reason != HEDDLE_REASON_PREEMPTED)
 		(void)heddle_filter_return(worker->filter.filter, worker->grad[slot]);
 	train_steps_end(&worker->own, &status);
@@ -175,7 +175,7 @@ static void take_result(struct worker *worker, uint32_t slot) {
 	worker->ticket[slot] = NULL;
 }
 
-/* A gradient buffer that nobody reads, after a wait if need be; NULL at the end of the run. */
+/* A gradient buffer that is not in use, after a wait if needed; NULL at the end of the run. */
 static float *free_slot(struct worker *worker, uint32_t *out) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 	uint32_t oldest = 0;
@@ -192,13 +192,13 @@ static float *free_slot(struct worker *worker, uint32_t *out) {
 			return worker->grad[i];
 		}
 	}
-	/* They come back in any order; the one with the least round has waited longest. */
+	/* They come back in any order; the one with the smallest round has waited longest. */
 	for (uint32_t i = 1; i < worker->train->options.inflight; i++) {
 		struct heddle_status other = HEDDLE_STATUS_INIT;
 
 		(void)heddle_ticket_test(worker->ticket[oldest], &status);
 		(void)heddle_ticket_test(worker->ticket[i], &other);
-		oldest = other.asked_ns < status.asked_ns ? i : oldest;
+		oldest = other.started_ns < status.started_ns ? i : oldest;
 	}
 	if (!wait_for(worker, worker->ticket[oldest], HEDDLE_WAIT_RELEASED, &status))
 		return NULL;
@@ -207,8 +207,8 @@ static float *free_slot(struct worker *worker, uint32_t *out) {
 	return worker->grad[oldest];
 }
 
-/* Fetches something newer than what is held. 0 = there is a model to compute on, 1 = the end of the
- * run, < 0 the fabric is gone. */
+/* Pulls a newer version than the present one. 0: there is a model to compute with, 1: the end of the run, < 0: the
+ * fabric is lost. */
 static int pull(struct worker *worker) {
 	struct heddle_pull_options newer = HEDDLE_PULL_OPTIONS_INIT;
 	struct heddle_status status = HEDDLE_STATUS_INIT;
@@ -222,12 +222,12 @@ static int pull(struct worker *worker) {
 	if (rc < 0)
 		return rc;
 	if (!wait_for(worker, ticket, HEDDLE_WAIT_OUTCOME, &status)) {
-		/* The buffer must be ours before we leave. */
+		/* The buffer must be released before leaving. */
 		(void)heddle_ticket_cancel(ticket);
 		(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, DRAIN_MS, &status);
-		worker->version = status.state == HEDDLE_APPLIED ? status.version : 0;
+		worker->version = status.state == HEDDLE_STATE_APPLIED ? status.version : 0;
 		rc = 1;
-	} else if (status.state == HEDDLE_APPLIED) {
+	} else if (status.state == HEDDLE_STATE_APPLIED) {
 		worker->version = status.version;
 		worker->summary.delivered++;
 		if (worker->filter.filter)
@@ -239,7 +239,7 @@ static int pull(struct worker *worker) {
 	} else if (status.reason == HEDDLE_REASON_NOT_MODIFIED) {
 		worker->summary.not_modified++;
 	} else {
-		/* What lies there may be half of another version. */
+		/* params may hold a mixture of versions. */
 		worker->version = 0;
 		worker->summary.pulls_failed++;
 		rc = status.reason == HEDDLE_REASON_NO_MEMORY && worker->train->options.memory_mb ?
@@ -267,7 +267,7 @@ static void progress(struct worker *worker) {
 	});
 }
 
-/* The filter's steps: updates, however many gradients are in one. */
+/* The filter's steps are updates, whatever the number of gradients in each. */
 static uint64_t updates_made(const struct worker *worker) {
 	uint64_t each = worker->train->options.local_steps;
 
@@ -278,7 +278,7 @@ static int
 begin_push(struct worker *worker, uint32_t slot, const struct heddle_push_options *options) {
 	struct train_sparse *sparse = &worker->sparse[slot];
 	const float *grad = worker->grad[slot];
-	struct heddle_sparse update = {.runs = sparse->runs, .data = sparse->data};
+	struct heddle_sparse update = {.ranges = sparse->runs, .data = sparse->data};
 	int rc = -E2BIG;
 
 	if (worker->filter.filter)
@@ -296,13 +296,13 @@ begin_push(struct worker *worker, uint32_t slot, const struct heddle_push_option
 		);
 	if (worker->train->options.sparse
 	    && train_sparse_pack(sparse, grad, worker->train->values)) {
-		update.run_count = sparse->run_count;
-		rc = heddle_push_sparse(
+		update.range_count = sparse->run_count;
+		rc = heddle_push_sparse_start(
 			worker->fabric, &update, worker->version, options, &worker->ticket[slot]
 		);
 	}
 	if (rc == -E2BIG)
-		rc = heddle_push(
+		rc = heddle_push_start(
 			worker->fabric, grad, worker->version, options, &worker->ticket[slot]
 		);
 	return rc;
@@ -318,7 +318,7 @@ static int push(struct worker *worker, uint32_t slot) {
 	lend.scale = train_steps_scale(&worker->own, worker->train);
 	rc = begin_push(worker, slot, &lend);
 	if (rc != 0)
-		return rc < 0 ? rc : 0; /* nothing is significant */
+		return rc < 0 ? rc : 0; /* no value is significant */
 	worker->summary.pushed++;
 	if (worker->train->options.synchronous
 	    && wait_for(worker, worker->ticket[slot], HEDDLE_WAIT_RELEASED, &status))
@@ -326,7 +326,7 @@ static int push(struct worker *worker, uint32_t slot) {
 	return 0;
 }
 
-/* After every Nth pull, whether it brought something newer or not. */
+/* After every Nth pull, whether or not it brought a newer version. */
 static int evaluate(struct worker *worker) {
 	const struct train_summary *summary = &worker->summary;
 	uint32_t every = worker->train->options.eval_every;
@@ -339,14 +339,14 @@ static int evaluate(struct worker *worker) {
 	);
 }
 
-/* In a step of the first N updates a worker goes on at the same version until the step has ended. */
+/* In a step of the first N updates a worker continues at the same version until the step has ended. */
 static bool computes_on(const struct worker *worker) {
 	return worker->train->options.sync == HD_SYNC_N_BATCH && worker->summary.delivered > 0
-		&& !heddle_superseded(worker->fabric, worker->version);
+		&& !heddle_is_superseded(worker->fabric, worker->version);
 }
 
-/* The step whose gradient was computed, from 1. Versions count updates: a step of all makes as many as there are
- * workers, and each worker computes once for it. */
+/* The step whose gradient was computed, from 1. Versions count updates: a step of all has one update for each worker,
+ * and each worker computes once for it. */
 static uint64_t step_of(const struct worker *worker) {
 	const struct train_options *options = &worker->train->options;
 	const uint64_t updates = HEDDLE_VERSION_COUNTER(worker->version);
@@ -381,7 +381,7 @@ static int loop(struct worker *worker) {
 		rc = evaluate(worker);
 		if (rc != EX_OK)
 			return rc;
-		/* It may have been said while it waited for the model. */
+		/* The notice may have come while the worker waited for the model. */
 		if (!free_slot(worker, &slot) || train_no_time(worker->fabric, worker->step_ms))
 			break;
 		rc = train_follow(train, worker->fabric, &worker->change);
@@ -396,7 +396,7 @@ static int loop(struct worker *worker) {
 		);
 		if (train_stop)
 			break;
-		if (heddle_superseded(worker->fabric, worker->version))
+		if (heddle_is_superseded(worker->fabric, worker->version))
 			continue; /* its step has ended */
 		if (train_last_step(train, worker->summary.steps, worker->step_ms))
 			train_filter_end(&worker->filter, train, worker->fabric);
@@ -412,7 +412,7 @@ static int loop(struct worker *worker) {
 	return EX_OK;
 }
 
-/* Pushes under way, until the time. */
+/* Ends pushes in flight, until the time. */
 static void end_pushes(struct worker *worker, hd_ns until) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 
@@ -425,8 +425,8 @@ static void end_pushes(struct worker *worker, hd_ns until) {
 	}
 }
 
-/* What the filter holds goes as the last update. In steps it must be computed from the newest version, which may be
- * another while it is asked for: then it is tried again. */
+/* Sends the filter's held values as the last update. A synchronous step needs one from the newest version, which may
+ * change during the pull: then it is tried again. */
 static void flush(struct worker *worker, hd_ns until) {
 	struct train_filter *filter = &worker->filter;
 
@@ -459,7 +459,7 @@ static bool all_ended(const struct worker *worker) {
 	return true;
 }
 
-/* What is under way ends, within a limit, and what is held goes; then the final model, for the summary. */
+/* Ends transfers in flight, within a limit, and sends held values; then pulls the final model, for the summary. */
 static void drain(struct worker *worker) {
 	hd_ns until = hd_compute_now() + (train_stop ? STOP_MS : DRAIN_MS) * HD_MS;
 	uint64_t version;
@@ -467,7 +467,7 @@ static void drain(struct worker *worker) {
 	end_pushes(worker, until);
 	if (!worker->ticket[0])
 		flush(worker, until);
-	/* Nobody answers, when pushes did not end: then the model that is held is the final one. */
+	/* When pushes did not end, the server does not answer: then the present model is the final one. */
 	if (!train_stop && all_ended(worker) && heddle_time_left_ms(worker->fabric) < 0
 	    && train_pull(worker->fabric, worker->train->params, NULL, 2000, &version) == 0)
 		worker->version = version;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduces and the network view. While one is under way its hosts' links are not idle: no probes cross them, and
- * samples of others wait for it. Of its transfers those tell who received them:
+ * All-reduces and the network view. While one is in progress the links of its hosts are not idle: no probes cross them,
+ * and samples of other transfers wait for it. Of its transfers the receivers report:
  *
  *     worker --values--> aggregator   REPORT       aggregator --sum--> worker   REPORT
  *
- * All are remembered as what ran beside; one each way of each worker's is a sample, of another aggregator in each
- * round, so that a round of n workers costs 2 n and every link is seen. Beyond HD_REDUCE_REPORTS_MAX shards it
- * would be too much to remember: such a round tells nothing.
+ * All are remembered as traffic beside other transfers. One in each direction of each worker is a sample, with another
+ * aggregator in each round, so a round of n workers has 2 n samples and every link is measured. More than
+ * HD_REDUCE_REPORTS_MAX shards would need too much memory: such a round gives no samples, and neither does one of less
+ * than HD_REDUCE_REPORT_BYTES_MIN, or another collective.
  */
 #include "ctl_base.h"
 #include "ctl_estimate.h"
@@ -26,11 +27,13 @@ static void add_links(struct hd_controller *c, struct ctl_reduce *r, const struc
 }
 
 void ctl_reduce_occupy(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r) {
-	r->links = calloc((size_t)2 * (r->count[CTL_PART_TOLD] + r->shard_count), sizeof *r->links);
+	r->links = calloc(
+		(size_t)2 * (r->count[CTL_PART_STARTED] + r->shard_count), sizeof *r->links
+	);
 	if (!r->links)
-		return; /* probes among it say less than is there: no harm beyond that */
+		return; /* probes during it measure too little: no other harm */
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
-		if (r->part[i] == CTL_PART_TOLD)
+		if (r->part[i] == CTL_PART_STARTED)
 			add_links(c, r, job->workers[i]);
 	for (uint32_t i = 0; i < r->shard_count; i++)
 		add_links(c, r, r->shards[i].aggregator);
@@ -50,16 +53,18 @@ void ctl_reduce_vacate(struct hd_controller *c, struct ctl_reduce *r) {
 	r->link_count = 0;
 }
 
-/* Whether this transfer of the round is not one of those that samples are made of. */
+/* Whether this transfer of the round is no sample. */
 static bool is_beside(const struct ctl_reduce *r, uint16_t worker, uint32_t shard) {
 	return ((uint32_t)worker + r->round) % r->shard_count != shard;
 }
 
 static bool may_tell(const struct ctl_reduce *r, const struct hd_msg_report *m, uint32_t shard) {
-	return r->begun && shard < r->shard_count && r->shard_count <= HD_REDUCE_REPORTS_MAX
-		&& r->count[CTL_PART_TOLD] + r->count[CTL_PART_DONE] <= HD_REDUCE_REPORTS_MAX
+	return r->bytes >= HD_REDUCE_REPORT_BYTES_MIN && r->begun
+		&& r->call.collective == HD_COLLECTIVE_ALLREDUCE && shard < r->shard_count
+		&& r->shard_count <= HD_REDUCE_REPORTS_MAX
+		&& r->count[CTL_PART_STARTED] + r->count[CTL_PART_DONE] <= HD_REDUCE_REPORTS_MAX
 		&& m->worker < HD_WORKERS_MAX && m->attempt == r->attempt[m->worker]
-		&& (r->part[m->worker] == CTL_PART_TOLD || r->part[m->worker] == CTL_PART_DONE)
+		&& (r->part[m->worker] == CTL_PART_STARTED || r->part[m->worker] == CTL_PART_DONE)
 		&& m->bytes == r->shards[shard].bytes;
 }
 
@@ -93,8 +98,11 @@ bool ctl_reduce_went(
 	const uint32_t shard
 		= m->position < r->shard_count ? (uint32_t)m->position : r->shard_count;
 
-	if (!may_tell(r, m, shard))
+	if (!may_tell(r, m, shard) || !r->shards[shard].aggregator)
 		return false;
-	ctl_sample_shard(c, r->shards[shard].aggregator, worker, m, is_beside(r, m->worker, shard));
+	if (r->shards[shard].aggregator)
+		ctl_sample_shard(
+			c, r->shards[shard].aggregator, worker, m, is_beside(r, m->worker, shard)
+		);
 	return true;
 }

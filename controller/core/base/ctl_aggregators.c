@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Aggregators and switches: who may be given a group or a part of an all-reduce, and what is left of its memory. */
+/* Aggregators and switches: which of them may get a group or a shard of an all-reduce, and how much of their memory is
+ * free. */
 #include "ctl_base.h"
 #include "hd_reduce.h"
 
 bool ctl_may_add(const struct ctl_node *node) {
 	return node->role == HD_ROLE_AGGREGATOR && !node->doomed && !node->draining;
+}
+
+bool ctl_stands(const struct ctl_node *node) {
+	return ctl_may_add(node) && node->host_job == 0;
+}
+
+bool ctl_is_hosted_for(const struct ctl_node *node, const struct ctl_job *job) {
+	return ctl_may_add(node) && node->host_job == job->id && job->workers[node->worker];
 }
 
 uint64_t ctl_reduce_held_bytes(const struct hd_controller *c, const struct ctl_node *aggregator) {
@@ -19,24 +28,34 @@ uint64_t ctl_reduce_held_bytes(const struct hd_controller *c, const struct ctl_n
 	return bytes;
 }
 
-bool ctl_reduce_any_aggregator(const struct hd_controller *c) {
+bool ctl_any_stands(const struct hd_controller *c) {
 	const struct ctl_node *node;
 
 	TAILQ_FOREACH (node, &c->nodes, entry)
-		if (ctl_may_add(node))
+		if (ctl_stands(node))
+			return true;
+	return false;
+}
+
+bool ctl_reduce_any_aggregator(const struct hd_controller *c, const struct ctl_job *job) {
+	const struct ctl_node *node;
+
+	TAILQ_FOREACH (node, &c->nodes, entry)
+		if (ctl_stands(node) || ctl_is_hosted_for(node, job))
 			return true;
 	return false;
 }
 
 bool ctl_may_group(const struct hd_controller *c, const struct ctl_node *node) {
 	if (node->role != HD_ROLE_SWITCH)
-		return ctl_may_add(node);
+		return ctl_stands(node);
 	return c->switching && !node->doomed && !node->draining && c->now >= node->no_groups_until
 		&& (node->slot_dtypes >> HD_DTYPE_FIXED32 & 1) != 0;
 }
 
 bool ctl_groups_possible(const struct hd_controller *c) {
-	return c->aggregation && (c->aggregator_count > 0 || (c->switching && c->switch_count > 0));
+	return c->aggregation
+		&& (c->aggregator_count > c->hosted_count || (c->switching && c->switch_count > 0));
 }
 
 static uint64_t held_by_groups(const struct hd_controller *c, const struct ctl_node *aggregator) {
@@ -52,14 +71,14 @@ static uint64_t held_by_groups(const struct hd_controller *c, const struct ctl_n
 uint64_t ctl_memory_left(const struct hd_controller *c, const struct ctl_node *aggregator) {
 	uint64_t held;
 
-	if (aggregator->role == HD_ROLE_SWITCH) /* slots are all that it has */
+	if (aggregator->role == HD_ROLE_SWITCH) /* a switch has slots only */
 		return UINT64_MAX;
 	held = held_by_groups(c, aggregator) + ctl_reduce_held_bytes(c, aggregator);
 
 	return aggregator->memory_bytes > held ? aggregator->memory_bytes - held : 0;
 }
 
-/* It would not take the job's next one either. */
+/* It would refuse the job's next group, too. */
 void ctl_group_refused(
 	struct hd_controller *c,
 	struct ctl_node *aggregator,

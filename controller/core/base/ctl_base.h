@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to controller/: what every room stands on: words to nodes, lookups, and tables that several rooms read. */
+/* Private to controller/: what all rooms use: messages to nodes, lookups, and tables that several rooms read. */
 #ifndef CTL_BASE_H
 #define CTL_BASE_H
 
@@ -14,12 +14,12 @@ static inline bool ctl_transfer_is_open(const struct ctl_transfer *t) {
 	return t->state != CTL_PENDING;
 }
 
-/* Who is silent for this long is gone: a share of the detection time, as nodes take it too. */
+/* A node that is silent for this long is lost. The time is a share of the detection time, as it is at nodes. */
 static inline hd_ns ctl_silence(const struct hd_controller *c) {
 	return (uint64_t)c->config.detection_us * HD_SILENCE_US / HD_DETECTION_US * HD_US;
 }
 
-/* As shells say it; what aggregators are sent is told apart elsewhere. */
+/* The name that shells show; it does not distinguish transfers from and to aggregators. */
 static inline const char *ctl_direction_name(uint8_t direction) {
 	if (direction == HD_COPY)
 		return "replicate";
@@ -28,7 +28,7 @@ static inline const char *ctl_direction_name(uint8_t direction) {
 
 /* --- ctl_bus.c --- */
 void ctl_event(struct hd_sink *sink, struct hd_event event);
-/* The same, of a node, and a job (may be NULL): it says in words who they are. */
+/* The same with the names of a node and of a job (may be NULL) in the text. */
 void ctl_event_of(
 	const struct ctl_node *node,
 	const struct ctl_job *job,
@@ -37,14 +37,14 @@ void ctl_event_of(
 );
 uint32_t ctl_link_count(const struct hd_controller *c);
 const char *ctl_link_name(const struct hd_controller *c, uint32_t link);
-/* Sends reliably; a full queue dooms the node. 0 or -errno. */
+/* Sends reliably. When the node's queue is full, the node's session is closed. 0 or -errno. */
 int ctl_send(
 	struct hd_controller *c,
 	struct ctl_node *node,
 	const struct hd_message *message,
 	struct hd_sink *sink
 );
-/* Answers in words. */
+/* Answers with an error and a text. */
 void ctl_refuse(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -58,20 +58,20 @@ hd_ns ctl_interval(const struct hd_controller *c);
 /* A planning pass soon (as the interval allows), or at the end of this call. */
 void ctl_plan_soon(struct hd_controller *c);
 void ctl_plan_now(struct hd_controller *c);
-/* Slow timers are looked at no later than this. */
+/* Slow timers are checked at this time at the latest. */
 void ctl_check_by(struct hd_controller *c, hd_ns at);
-/* "up", "down", ...: into the journal. */
+/* Writes a change of a node ("up", "down", ...) to the journal. */
 void ctl_record_node(
 	const struct hd_controller *c,
 	const struct ctl_node *node,
 	const char *what,
 	enum hd_reason reason
 );
-/* Something of what outlives this controller is different now: at the end of the call ops->keep gets it. */
+/* State that outlives this controller has changed: ops->keep gets it at the end of the call. */
 void ctl_kept_changed(struct hd_controller *c);
-/* The same within a second: a job that came or went, of which nobody relies on the newest word. */
+/* The same within a second: for a job that came or went, of which the newest state is not needed at once. */
 void ctl_kept_soon(struct hd_controller *c);
-/* Somebody has to be told, though nothing changed. */
+/* The roster has to be sent to some node, although it has not changed. */
 void ctl_roster_due(struct hd_controller *c, struct ctl_job *job);
 
 /* --- ctl_find.c --- */
@@ -80,17 +80,17 @@ uint32_t ctl_job_index(const struct hd_controller *c, const struct ctl_job *job)
 struct ctl_node *ctl_worker(const struct ctl_job *job, uint16_t worker);
 /* Pushes that were granted and have not ended. */
 uint32_t ctl_job_running(const struct ctl_job *job);
-/* The version counter that everything granted will have made of the job. */
+/* The version counter that the job will have when all granted pushes are committed. */
 uint64_t ctl_job_v_init(const struct ctl_job *job);
-/* The bound that is planned with, and the weight between tenants. */
+/* The bound that the planner uses, and the weight between tenants. */
 uint32_t ctl_job_tau(const struct ctl_job *job);
 double ctl_job_weight(const struct ctl_job *job);
-/* Nobody is in it: no worker, and nothing of one that waits or runs. */
+/* The job has no worker and no transfer that waits or runs. */
 bool ctl_job_is_idle(const struct ctl_job *job);
 uint32_t ctl_jobs_idle(const struct hd_controller *c);
 hd_ns ctl_job_idle_since(const struct hd_controller *c, const struct ctl_job *job);
 bool ctl_host_drained(const struct hd_controller *c, const char *host);
-/* Where a transfer is in by_token and in by_key. */
+/* Indices into by_token and by_key. */
 uint32_t ctl_token_bucket(uint64_t x);
 uint32_t ctl_key_bucket(uint32_t job, uint16_t worker, uint8_t direction, uint32_t round);
 struct ctl_transfer *ctl_transfer_find(
@@ -103,26 +103,33 @@ struct ctl_transfer *ctl_transfer_find(
 struct ctl_transfer *ctl_transfer_by_token(const struct hd_controller *c, uint64_t token);
 /* Links of the planner between two hosts: at least 1 (CTL_LINK_LOCAL), or < 0. [HD_PLAN_PATH_MAX] */
 int ctl_path(const struct hd_controller *c, int from, int to, uint32_t *links);
-/* Whose bytes go where; NULL: not there. */
+/* The ends of a transfer; NULL: not registered. */
 struct ctl_node *ctl_sender(const struct ctl_transfer *transfer);
 struct ctl_node *ctl_receiver(const struct ctl_transfer *transfer);
-/* Why the operator or the job's state keeps it waiting: "paused", "draining", "no-server",
- * "settling"; "" when the planner may have it. */
+/* Why the operator or the job's state delays the transfer: "paused", "draining", "no-server", "settling"; "" when it
+ * may be planned. */
 const char *ctl_waits_for(const struct hd_controller *c, const struct ctl_transfer *transfer);
 
 /* --- ctl_aggregators.c --- */
 /* Whether groups may be given to this node. */
 bool ctl_may_add(const struct ctl_node *node);
-/* Bytes that rounds under way hold at an aggregator. */
+/* The same, and it is no worker's: an aggregator for all jobs, and for groups of every kind. */
+bool ctl_stands(const struct ctl_node *node);
+bool ctl_any_stands(const struct hd_controller *c);
+/* It runs beside a worker of this job, which is registered: it adds all-reduces of the job. */
+bool ctl_is_hosted_for(const struct ctl_node *node, const struct ctl_job *job);
+/* Bytes that rounds in progress hold at an aggregator. */
 uint64_t ctl_reduce_held_bytes(const struct hd_controller *c, const struct ctl_node *aggregator);
-bool ctl_reduce_any_aggregator(const struct hd_controller *c);
+/* One that can add an all-reduce of this job, of either kind. */
+bool ctl_reduce_any_aggregator(const struct hd_controller *c, const struct ctl_job *job);
 /* Groups may go through this node: an aggregator, or a switch. */
 bool ctl_may_group(const struct hd_controller *c, const struct ctl_node *node);
-/* There are such nodes, and they may be used. */
+/* Whether there are such nodes and the operator permits their use. */
 bool ctl_groups_possible(const struct hd_controller *c);
-/* What open groups and all-reduces leave of an aggregator's memory. */
+/* Bytes of an aggregator's memory that open groups and all-reduces leave free. */
 uint64_t ctl_memory_left(const struct hd_controller *c, const struct ctl_node *aggregator);
-/* Why it did not make, or keep, a group: it may get none of this job for a while. Others have shares of their own. */
+/* The aggregator refused or gave up a group: it gets no group of this job for a while. Other jobs have their own shares
+ * of its memory. */
 void ctl_group_refused(
 	struct hd_controller *c,
 	struct ctl_node *aggregator,
@@ -131,17 +138,17 @@ void ctl_group_refused(
 );
 /* A lease of this switch failed: it gets no groups for a while. */
 void ctl_switch_rests(const struct hd_controller *c, struct ctl_node *node);
-/* It is in that while. */
+/* Whether the node gets no groups of the job at this time, for one of these two reasons. */
 bool ctl_group_refuses(
 	const struct hd_controller *c,
 	const struct ctl_node *aggregator,
 	const struct ctl_job *job
 );
 
-/* What a group of so many such updates, or a model relayed, takes of an aggregator's memory (hd_reduce.h). */
+/* Bytes of an aggregator's memory that a group of `count` such updates, or a relayed model, takes (hd_reduce.h). */
 uint64_t
 ctl_group_memory(const struct hd_controller *c, const struct ctl_transfer *t, uint32_t count);
-/* The same of so many bytes. */
+/* The same for a given number of bytes. */
 uint64_t ctl_group_memory_of(
 	const struct hd_controller *c,
 	const struct ctl_transfer *t,
@@ -156,47 +163,47 @@ uint32_t ctl_slots_leased(
 	const struct ctl_node *node,
 	const struct ctl_job *job
 );
-/* The job's leases for groups of pushes anywhere, with those whose end the switch has yet to be told. */
+/* The job's leases for groups of pushes at all switches, with those whose end the switch has yet to be told. */
 void ctl_slots_of(
 	const struct hd_controller *c,
 	const struct ctl_job *job,
 	uint32_t *leases,
 	uint32_t *slots
 );
-/* A merged sum is there: learns how much its members had in common. */
+/* A merged sum has arrived: learns how much its members had in common. */
 void ctl_group_learn(struct ctl_transfer *sum, const struct hd_msg_report *report);
-/* It has ended as planned (NONE) or not: remembered, and recorded. */
+/* Records the end of a group: as planned (NONE) or with a reason. */
 void ctl_group_ended(struct hd_controller *c, const struct ctl_group *group, enum hd_reason reason);
-/* The group is over: the switch is told at the next check. */
+/* The group has ended: the switch is told at the next check. */
 void ctl_slots_end(struct hd_controller *c, struct ctl_group *group);
 void ctl_group_free(struct hd_controller *c, struct ctl_group *group);
-/* It cannot be kept. What is left of it is voided by ctl_groups_settle(). */
+/* Marks the group as failed; ctl_groups_settle() voids its transfers. */
 void ctl_group_fail(struct hd_controller *c, struct ctl_group *group, enum hd_reason reason);
-/* A transfer becomes this member of the group. */
+/* Makes a transfer a member of the group. */
 void ctl_group_attach(struct ctl_group *group, uint32_t slot, struct ctl_transfer *t);
-/* It is the group's no more, whatever that means for the group. */
+/* Removes a transfer from its group; the group does not change otherwise. */
 void ctl_group_part(struct ctl_transfer *t);
-/* A transfer of a group ends: the group is without it, or over. */
+/* A transfer of a group ends: the group goes on without it, or ends. */
 void ctl_group_detach(struct hd_controller *c, struct ctl_transfer *t);
 void ctl_group_aggregator_down(struct hd_controller *c, const struct ctl_node *aggregator);
 void ctl_slots_switch_down(struct hd_controller *c, const struct ctl_node *node);
-/* The replica does not take its copy of a sum. */
+/* The replica does not accept its copy of a sum. */
 void ctl_slots_copy_lost(struct hd_controller *c, const struct ctl_transfer *copy);
 void ctl_slots_fini(struct hd_controller *c);
 void ctl_groups_fini(struct hd_controller *c);
 
 /* --- ctl_notice.c --- */
-/* How much longer than the ageing bound a push counts as having waited, in s, as its worker's time runs out: the less
- * is left the more. 0: it does not. */
+/* Seconds beyond the ageing bound that a push seems to have waited when its worker will be preempted: the less time the
+ * worker has left, the more. 0: no notice. */
 double ctl_urgency(const struct hd_controller *c, const struct ctl_transfer *transfer);
-/* What the planner is told that it has waited, in s: what the server waits for goes ahead, and what could not go
- * later. */
+/* The waiting time in s that the planner gets. It is above the ageing bound for a transfer that the server waits for,
+ * and for one that could not be sent later. */
 double ctl_waited(const struct hd_controller *c, const struct ctl_transfer *transfer);
-/* By all planning passes. */
+/* Dropped updates in all planning passes. */
 uint64_t ctl_drops(const struct hd_controller *c);
 /* Seconds until the worker's machine is taken away; INFINITY: no notice of it. */
 double ctl_time_left(const struct hd_controller *c, const struct ctl_node *node);
-/* Planned so, it arrives when its worker is gone. */
+/* Whether the transfer, planned so, arrives after its worker is gone. */
 bool ctl_too_late(
 	const struct hd_controller *c,
 	const struct ctl_transfer *transfer,
@@ -208,7 +215,7 @@ void ctl_notice(
 	const struct hd_msg_notice *message,
 	struct hd_sink *sink
 );
-/* The node goes: it is not warned any more. */
+/* The node is gone: its notice of preemption ends. */
 void ctl_notice_over(struct hd_controller *c, struct ctl_node *node);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every room says things with: messages to nodes, events, records for the journal, and when to look
- * again. It knows no room. */
+/* Output of all rooms: messages to nodes, events, records for the journal, and the time of the next check. It depends
+ * on no room. */
 #include "ctl_base.h"
 
 #include <assert.h>
@@ -50,7 +50,7 @@ int ctl_send(
 		return -ENOBUFS;
 	status = hd_session_send(node->session, message, c->now, sink);
 	if (status == -ENOBUFS) {
-		/* It does not acknowledge: what it missed cannot be said in order any more. */
+		/* The node does not acknowledge: messages that it missed can no longer be sent in order. */
 		node->doomed = true;
 		c->doomed_count++;
 		c->counters.queue_overflow++;
@@ -136,7 +136,8 @@ static hd_ns due_at(const struct hd_controller *c, const struct ctl_job *job) {
 	hd_ns gap = (HD_ROSTER_US + (hd_ns)job->roster.count * HD_ROSTER_WORKER_US) * HD_US;
 	hd_ns at = hd_ns_max(
 		c->now,
-		job->roster_said ? hd_ns_add(job->roster_said, gap) : c->now + HD_ROSTER_US * HD_US
+		job->roster_sent_at ? hd_ns_add(job->roster_sent_at, gap) :
+				      c->now + HD_ROSTER_US * HD_US
 	);
 
 	if (c->config.epoch > 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is who: lookups of jobs, nodes and transfers, and what follows from their fields alone. Nothing changes here. */
+/* Lookups of jobs, nodes and transfers, and values that follow from their fields alone. Nothing changes here. */
 #include "ctl_base.h"
 
 #include <string.h>
@@ -35,9 +35,9 @@ uint32_t ctl_job_tau(const struct ctl_job *job) {
 	uint32_t tau = job->tau_max ? job->tau_max : 1;
 
 	if (job->sync != HD_SYNC_NONE)
-		return HD_TAU_MAX_LIMIT; /* the step is the bound: ctl_sync.c */
+		return HD_TAU_MAX_LIMIT; /* a step has its own bound: ctl_sync.c */
 	if (job->roster.tau_max && job->roster.tau_max < tau)
-		tau = job->roster.tau_max; /* that of the workers that there are */
+		tau = job->roster.tau_max; /* for the workers that are registered */
 	return job->tau_set && job->tau_set < tau ? job->tau_set : tau;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of groups: what is known of each, what ends with it, and slots of switches that they have. What is said of
- * them, and what of a plan becomes one, is in group/. */
+/* The table of groups: their state, their end, and their slots of switches. group/ sends their messages and makes
+ * groups from a plan. */
 #include "ctl_base.h"
 #include "hd_group.h"
 #include "hd_text.h"
@@ -92,7 +92,7 @@ void ctl_group_ended(
 		sizeof past->aggregator,
 		group->aggregator ? group->aggregator->host : ""
 	);
-	/* Of no worker: its decision, of the same number, has what was planned. */
+	/* The sum belongs to no worker; the decision with the same number has the planned values. */
 	ctl_record(
 		c,
 		(struct hd_record){
@@ -179,7 +179,7 @@ void ctl_group_detach(struct hd_controller *c, struct ctl_transfer *t) {
 
 	ctl_group_part(t);
 	if (group->failed)
-		return; /* ctl_groups_settle() has more to say */
+		return; /* ctl_groups_settle() sends more about it */
 	if (!group->alive && !group->sum) {
 		if (group->direction == HD_PULL)
 			ctl_group_ended(c, group, HD_REASON_NONE);
@@ -221,7 +221,7 @@ void ctl_slots_copy_lost(struct hd_controller *c, const struct ctl_transfer *cop
 	TAILQ_FOREACH (group, &c->groups, entry)
 		if (group->job == copy->job && group->number == copy->round)
 			break;
-	/* Its members wait for the replica's word. */
+	/* Its members wait for the replica's report. */
 	if (!group || group->failed || !group->slots || group->slots->receivers < 2 || !group->sum
 	    || group->sum->state == CTL_HELD)
 		return;

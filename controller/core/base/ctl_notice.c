@@ -2,10 +2,10 @@
 /*
  * Workers whose machine is taken away soon, as a cloud does with spot instances: NOTICE says in how long.
  *
- *   NOTICE --> what it pushes goes first among its job's, by whoever goes first; directly, as a sum waits for others
- *          --> what cannot arrive in time any more is dropped (preempted): its round would only be in the way
- *   LEAVE  --> it flushed and left, as any worker does
- *   its time is over --> it is gone: nobody waits until it counts as silent
+ *   NOTICE --> its pushes go first within its job, and directly, since a sum waits for its members
+ *          --> a push that cannot arrive in time is dropped (preempted): sending it would only waste capacity
+ *   LEAVE  --> it flushed its updates and left, as any worker does
+ *   its time is over --> it is lost at once: the others do not wait for the detection time
  */
 #include "ctl_base.h"
 
@@ -27,7 +27,7 @@ double ctl_waited(const struct hd_controller *c, const struct ctl_transfer *t) {
 
 	if (ahead > 0)
 		return c->config.ageing_s + ahead;
-	/* Copies let others pass, and are not overtaken before the whole bound. */
+	/* Copies let other transfers pass until the ageing bound. */
 	return t->direction == HD_COPY && waited <= c->config.ageing_s ? 0 : waited;
 }
 
@@ -68,7 +68,7 @@ void ctl_notice(
 		c->counters.hostile_value++;
 		return;
 	}
-	/* Said again, or of less time. */
+	/* A repeated notice, or one with less time. */
 	if (node->preempted_at && node->preempted_at <= at)
 		return;
 	if (!node->preempted_at) {

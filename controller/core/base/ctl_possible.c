@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What can be true of what nodes say. Every node has the cluster's key, and may be wrong: one word must not end a job
- * for good, neither by a number that nothing is greater than nor by one that others cannot count on from.
+ * Plausibility of values that nodes send. Every node has the cluster's key and may be faulty: one message must not end
+ * a job for good, neither by a number that no other exceeds nor by one from which others cannot go on.
  */
 #include "ctl_possible.h"
 
-#define GENERATION_BITS 48 /* of the count within an epoch */
+#define GENERATION_BITS 48 /* of the counter within an epoch */
 
 static uint64_t count_of(uint64_t generation) {
 	return generation & ((UINT64_C(1) << GENERATION_BITS) - 1);
 }
 
-/* Words are ours, or of a former life, whose epoch is smaller. The first epoch may be a restart without a state
- * directory: then a former life has given words of this epoch, and ours go on behind them. */
+/* Generations come from this controller or from an earlier process, whose epoch is smaller. Epoch 1 may be a restart
+ * without a state directory: then an earlier process used generations of this epoch, and this one continues after
+ * them. */
 static bool generation_is_possible(const struct hd_controller *c, uint64_t generation) {
 	const uint64_t epoch = generation >> GENERATION_BITS;
 
@@ -52,8 +53,8 @@ bool ctl_inflight_is_possible(const struct hd_msg_inflight *m) {
 		&& m->bytes <= HD_MODEL_BYTES_MAX && m->position <= HD_POSITION_MAX;
 }
 
-/* A sum is of a round that has begun, and a worker has so many open at most. Who keeps nothing across restarts may have
- * forgotten newer ones. */
+/* The round of a sum has begun, and a worker has at most HD_TICKETS_MAX open. A controller without a state directory
+ * may have forgotten newer ones. */
 bool ctl_round_is_possible(
 	const struct hd_controller *c,
 	const struct ctl_job *job,
@@ -80,7 +81,7 @@ const char *ctl_reduce_fields_wrong(
 		return "world: more than 4096 (HD_WORKERS_MAX)";
 	if (!ctl_round_is_possible(c, known, m->reduce_round))
 		return "reduce_round: more than 1024 (HD_TICKETS_MAX) ahead of the job's newest all-reduce";
-	/* The oldest that has not ended may be the next one. */
+	/* The oldest that has not ended may be the next round. */
 	if (m->reduce_from && !ctl_round_is_possible(c, known, m->reduce_from - 1))
 		return "reduce_from: more than 1024 (HD_TICKETS_MAX) ahead of the job's newest all-reduce";
 	return NULL;

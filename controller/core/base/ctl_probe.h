@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to controller/: packet trains over idle links, and what they measured. */
+/* Private to controller/: packet trains over idle links, and their results. */
 #ifndef CTL_PROBE_H
 #define CTL_PROBE_H
 
@@ -7,34 +7,33 @@
 #include "hd_node.h"
 #include "hd_plan.h"
 
-#define CTL_PROBES_KEPT 32 /* probes under way */
+#define CTL_PROBES_KEPT 32 /* probes in flight */
 
 struct hd_controller;
 struct hd_session;
 struct ctl_node;
 
-/* That a link carries more than is known, or less. */
+/* Tries that a link carries more than its estimate, or less. */
 enum {
 	CTL_TRY_MORE,
 	CTL_TRY_LESS,
 	CTL_TRIES
 };
 struct ctl_try {
-	hd_ns at; /* not before */
-	uint8_t failed; /* in a row */
+	hd_ns at; /* the earliest time of the next try */
+	uint8_t failed; /* failures in a row */
 };
 
-/* What rounds through a switch have shown that a link carries (ctl_lease_rate.c). Rates as estimates, in
- * bytes/s. */
+/* Rates that rounds through a switch have measured on a link (ctl_lease_rate.c), as estimates are: in bytes/s. */
 struct ctl_link_slots {
-	double rate; /* 0: nothing */
+	double rate; /* 0: none */
 	hd_ns at; /* since when */
-	double before; /* what was known before the try that is under way; 0: there is none */
-	double passed; /* before that try */
-	bool loose; /* by one round alone */
-	unsigned raised; /* tries with more in a row that were right */
-	uint32_t rounds; /* since then, that are not judged yet, */
-	double seen, parts, most; /* and sums over these; the most of one */
+	double before; /* the rate before the try in progress; 0: no try */
+	double passed; /* the throughput before that try */
+	bool loose; /* the rate is from a single round */
+	unsigned raised; /* successful tries in a row */
+	uint32_t rounds; /* rounds since then that are not evaluated yet, */
+	double seen, parts, most; /* and their sums; the maximum of one */
 	struct ctl_try tries[CTL_TRIES];
 };
 
@@ -42,14 +41,14 @@ struct ctl_link_slots {
 struct ctl_link_probe {
 	hd_ns used; /* when a transfer last wanted or left the link; 0: never */
 	hd_ns probed; /* when a probe last crossed it */
-	/* As a part of all-reduces that is believed to be slow (ctl_shards.c). */
-	double tried; /* bytes/s that it was believed to carry when it was last taken to be wider; 0: it is not */
-	hd_ns try_at; /* when that is done again; 0: it is not slow */
-	uint8_t try_failed; /* times in a row that nothing came of it */
-	uint32_t reduces; /* all-reduces under way over it */
+	/* For shards of all-reduces over a link with a low estimate (ctl_shards.c). */
+	double tried; /* its estimate, in bytes/s, when a higher one was last tried; 0: no try */
+	hd_ns try_at; /* time of the next try; 0: the link is not slow */
+	uint8_t try_failed; /* failures in a row */
+	uint32_t reduces; /* all-reduces in progress over it */
 	struct ctl_link_slots slots;
-	int partner; /* host at the other end of the last one for it */
-	uint8_t again; /* enum hd_view_word */
+	int partner; /* host at the other end of the last probe for it */
+	uint8_t again; /* enum hd_view_verdict */
 };
 
 /* A probe that was asked for. */
@@ -57,8 +56,8 @@ struct ctl_probe {
 	uint64_t token; /* 0: reported */
 	const struct hd_session *receiver;
 	hd_ns sent;
-	uint32_t target; /* the link that it is for */
-	bool hub; /* a server's */
+	uint32_t target; /* the link that it measures */
+	bool hub; /* the link is a server's */
 	uint8_t path_count;
 	uint32_t path[HD_PLAN_PATH_MAX];
 };

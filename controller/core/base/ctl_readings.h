@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to controller/: what a node has counted, as it said last. */
+/* Private to controller/: packet counters of a node, as last reported. */
 #ifndef CTL_READINGS_H
 #define CTL_READINGS_H
 
@@ -8,23 +8,23 @@
 
 struct ctl_readings {
 	struct hd_dataplane last, before;
-	struct hd_dataplane base; /* at the operator's `clear` */
+	struct hd_dataplane base; /* at the operator's last `clear` */
 	hd_ns taken; /* `last`, by our clock; 0: the node has not answered yet */
 	hd_ns at, before_at; /* of both, by the node's clock; before_at 0: there is no rate */
 	hd_ns cleared; /* 0: counted from the node's start */
-	bool clear_due; /* the answer to the next round is the base */
+	bool clear_due; /* the answer to the next POLL becomes the base */
 	uint32_t answered; /* mark of the newest POLL that was answered */
 };
 
-/* The controller asks its nodes while somebody looks. */
+/* The controller polls its nodes while an operator looks at their counters. */
 struct ctl_dataplane {
 	uint32_t mark; /* of the newest round of POLLs */
-	uint32_t mark_at_clear; /* of the newest round when the operator said `clear` */
-	bool asking; /* not all nodes have been asked in it */
-	hd_ns began; /* that round */
-	hd_ns poll_at; /* HD_NEVER: nobody looks */
-	hd_ns until; /* somebody has looked: rounds go on until then */
-	hd_ns scrapes_until; /* metrics were scraped: so do these, further apart */
+	uint32_t mark_at_clear; /* of the newest round at the operator's `clear` */
+	bool asking; /* some nodes have not been polled in this round yet */
+	hd_ns began; /* the start of that round */
+	hd_ns poll_at; /* HD_NEVER: no polling */
+	hd_ns until; /* rounds go on until then, for an operator */
+	hd_ns scrapes_until; /* the same for metrics, at longer intervals */
 	struct ctl_readings own;
 };
 

@@ -1,38 +1,53 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Private to controller/: all-reduces. A round begins when every worker of the job has asked for it; its values
- * are cut into shards over the aggregators (hd_shards.h), each a group whose inputs and outputs are the workers.
+ * Private to controller/: all-reduces. A round begins when every worker of the job has asked for it; its values are cut
+ * into shards over the aggregators (hd_shards.h), each a group whose inputs and outputs are the workers.
  *
  *   REQUEST(reduce) of each worker --> GROUP to the aggregators, REDUCE to the workers --> REPORT of each worker
  *
- * A job that said how many workers it begins with waits for them once. After that whoever is registered counts:
- * a worker that is gone is not waited for. A new controller waits for as many as were in the newest sum, but not
- * longer than they need to notice that the old one is gone; and it gives aggregators as long to register. Who has
- * ended a round, with its sum or without, says so with the next request, should the word have been lost.
+ * A job that gave its initial number of workers waits for that many once. After that a round needs all registered
+ * workers; a lost worker is not waited for. A new controller waits for as many workers as the newest sum had, but only
+ * for the time that they need to notice the loss of the old controller; aggregators have the same time to register. A
+ * worker that ended a round, with its sum or without, repeats that in its next request, as its REPORT may be lost.
  *
- * When an aggregator or a member is lost under way the whole round is void and everybody asks again; who has its
- * sum already is not asked to repeat it, and those that have not are told that it is lost. Who is cut off from here may
- * have it all the same: the others make it again, and that one is told with its next request (ctl_job.doubt).
+ * When an aggregator or a member is lost during a round, the whole round is void and all workers ask again. A worker
+ * that already has its sum is not asked to repeat the round, and the others are told that it is lost. A worker that the
+ * controller cannot reach may have the sum all the same: the others repeat the round, and that worker is told with its
+ * next request (ctl_job.unconfirmed).
  *
- * Where there is a switch on the path the round goes through its slots instead of shards (ctl_lease.h).
+ * When there is a switch on the path, the round goes through its slots instead of shards (ctl_lease.h).
  */
 #ifndef CTL_REDUCE_H
 #define CTL_REDUCE_H
 
 #include "ctl_transfer.h"
 
-#define CTL_REDUCES_MAX 64 /* of one job under way */
+/* Of one job in progress: a worker that has ended as many as others have in progress may ask for as many again. */
+#define CTL_REDUCES_MAX (2 * HD_REDUCES_MAX)
 #define CTL_REDUCE_PATIENCE_NS (10 * HD_SECOND) /* how long a round waits for an aggregator */
-/* How often the next life is told which round has begun, while the same workers make them. */
+/* How long a job that has made rounds waits for a member that a round must have and that this process never saw. */
+#define CTL_REDUCE_MEMBERS_NS (2 * HD_SECOND)
+/* How often the newest round is written to the state directory, while the same workers take part. */
 #define CTL_REDUCE_KEEP_NS HD_SECOND
+
+/* A call of a worker: all members of a round must call the same (ctl_call.c). */
+struct ctl_call {
+	uint8_t collective; /* enum hd_collective */
+	uint8_t dtype, op, order; /* op: enum hd_reduce_op */
+	uint16_t root; /* of a collective that has one, else 0 */
+	uint16_t exact; /* members that it must have; 0: those that are there */
+	uint64_t bytes; /* of a worker's values, or of its block */
+	char tag[HD_NAME_BYTES_MAX + 1];
+};
 
 enum ctl_part {
 	CTL_PART_NONE,
 	CTL_PART_OUT, /* withdrew: not waited for */
-	CTL_PART_VOID, /* was under way when the round failed: asks again, unless it has its sum */
+	CTL_PART_VOID, /* in progress when the round failed: asks again, unless it has its sum */
 	CTL_PART_ASKED,
-	CTL_PART_TOLD, /* under way */
-	CTL_PART_GONE, /* the same, but it is gone: it may have its sum, or get it */
+	CTL_PART_STARTED, /* in progress */
+	CTL_PART_GONE, /* the same, but it is lost: it may have its sum, or still get it */
+	CTL_PART_GIVEN, /* it was, and is back: it receives nothing, and has given its values */
 	CTL_PART_DONE
 };
 
@@ -40,35 +55,48 @@ struct ctl_lease;
 
 struct ctl_shard {
 	uint64_t group;
-	struct ctl_node *aggregator;
-	uint64_t bytes, memory; /* that it takes there */
+	struct ctl_node *aggregator; /* NULL: it is gone, and no member needs it */
+	uint64_t first, bytes; /* of the round's values */
+	uint64_t memory; /* bytes that it takes there */
+	uint32_t transfers; /* that it has there: inputs and outputs */
+	uint16_t owner; /* the member whose block it is of, if there are blocks */
+	uint16_t giver; /* of an all-to-all: the member that gives it to the owner */
 };
 
 struct ctl_reduce {
 	TAILQ_ENTRY(ctl_reduce) entry;
 	uint32_t round;
-	uint8_t dtype, order;
-	uint64_t bytes;
+	struct ctl_call call;
+	uint16_t caller; /* whose request it was */
+	uint64_t room[HD_WORKERS_MAX]; /* that the member has for its result; 0: enough */
+	/* Why it cannot be: each worker that asks is told; NONE: it can. */
+	enum hd_reason wrong;
+	char words[HD_TEXT_BYTES_MAX + 1];
+	uint8_t dtype, op, order; /* of the call */
+	uint64_t bytes; /* that it is about */
 	bool begun;
-	uint64_t
-		making; /* which time it is made: of all lives of controllers the greatest is the newest */
-	float scale; /* of the roster as it is made */
-	hd_ns alone_since; /* everybody has asked, and nobody can add; 0: not so */
+	/* Number of the attempt: over all controller processes the largest is the newest. */
+	uint64_t sum_id;
+	float scale; /* of the roster of this attempt */
+	hd_ns alone_since; /* all have asked, but no node can add; 0: not so */
+	hd_ns short_since; /* all have asked, but they are fewer than there must be; 0: not so */
 	uint32_t count[CTL_PART_DONE + 1]; /* workers by part; NONE is not kept */
 	uint8_t part[HD_WORKERS_MAX], attempt[HD_WORKERS_MAX];
-	uint64_t token[HD_WORKERS_MAX]; /* one of those that its worker knows it by */
-	float peak[HD_WORKERS_MAX]; /* greatest absolute value */
-	bool avoid; /* some of them have values that no switch can sum, */
-	bool stood_still; /* or it did not get on there */
+	bool receives[HD_WORKERS_MAX]; /* of members in progress: it has a result to receive */
+	uint32_t receiving; /* of those that are STARTED */
+	uint64_t token[HD_WORKERS_MAX]; /* one of the tokens by which its worker knows it */
+	float peak[HD_WORKERS_MAX]; /* largest absolute value */
+	bool avoid; /* some members have values that no switch can add, */
+	bool stood_still; /* or the round stalled there */
 	uint32_t switch_failures; /* times that it was void there */
-	struct ctl_lease *lease; /* through which it goes; NULL: over shards */
-	/* Of the lease's: since when, what its members were told of the rate (bytes/s of values; 0: nothing), and how
-	 * long the slowest of those that have the sum took. */
+	struct ctl_lease *lease; /* the lease that it uses; NULL: shards */
+	/* Of a round through slots: its start; the rate that members were given (bytes/s of values; 0: none); and the
+	 * longest time of a member that has the sum. */
 	hd_ns begun_at, took;
-	double told;
+	double sent_rate;
 	uint32_t shard_count;
 	struct ctl_shard *shards;
-	uint32_t link_count; /* of its hosts, while it is under way */
+	uint32_t link_count; /* of its hosts, while it is in progress */
 	uint32_t *links;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fields that rows of several of the shell's tables have. */
+/* Fields that rows of several of the shell's tables share. */
 #include "ctl_row.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to controller/: fields that rows of several of the shell's tables have. A room writes the rows of its own
- * table: all of them, whatever the filter and the page; it returns how many there are. */
+/* Private to controller/: fields that rows of several of the shell's tables share. A room writes all rows of its own
+ * table, whatever the filter and the page are, and returns their number. */
 #ifndef CTL_ROW_H
 #define CTL_ROW_H
 
@@ -12,16 +12,16 @@ double ctl_ms_from(hd_ns from, hd_ns to);
 /* clang-format off */
 #define CTL_WHY_FIELDS(F, row) \
 	F(row, rule, TEXT, \
-		"why it went: shortest, deadline, aged, tenant, drop-bound, drop-idles; empty: " \
-		"not decided") \
-	F(row, planned_finish_ms, REAL_OR_NULL, "when it should end, from now") \
-	F(row, runner_up, TEXT, "worker/round that would otherwise have gone; empty: none") \
-	F(row, runner_up_finish_ms, REAL_OR_NULL, "when that would have ended") \
-	F(row, deadline, COUNT, "last position, from the next one (1), at which it meets tau_max") \
-	F(row, slack, REAL, "positions that it had to spare")
+		"rule that selected it: shortest, deadline, aged, tenant, drop-bound or drop-idles; " \
+		"empty: not decided") \
+	F(row, planned_finish_ms, REAL_OR_NULL, "planned end, in milliseconds from now") \
+	F(row, runner_up, TEXT, "WORKER/ROUND of the transfer that would have been selected otherwise; empty: none") \
+	F(row, runner_up_finish_ms, REAL_OR_NULL, "planned end of that transfer, in milliseconds from now") \
+	F(row, deadline, COUNT, "last position at which it meets tau_max, counted from the next position (1)") \
+	F(row, slack, REAL, "positions to spare before the deadline")
 /* clang-format on */
 
-/* Why a transfer went, or did not: to be put into a row that has these fields. */
+/* Why a transfer was granted or not: for rows that have these fields. */
 struct ctl_why_row {
 	CTL_WHY_FIELDS(HD_ROW_MEMBER, )
 	char text[64];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Workers that come: not too many at once. */
+/* Admission of workers: limits how many register at once. */
 #include "ctl_base.h"
 #include "ctl_registry.h"
 
-/* Many at once would take the time that others need to be heard. Not so after a restart of ours: they are known to each
- * other, and are waited for. */
+/* Too many at once would delay messages of other nodes. No limit after a restart of the controller: these workers know
+ * each other and wait for each other. */
 bool ctl_admit_later(
 	struct hd_controller *c,
 	struct ctl_node *node,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Jobs that nobody is in, and how they end.
+ * Jobs without workers, and the end of jobs.
  *
  *   living --(its last worker left or was lost)--> idle --(a worker registers)--> living
- *   idle --(its server says LEAVE; nobody came for job_idle_us; a new job needs its place)--> ended
+ *   idle --(its server sends LEAVE; idle for job_idle_us; a new job needs its place)--> ended
  *   any --(evict job)--> ended
  *
- * An ended job is forgotten, and its server and replica are told. What is remembered of the newest HD_ENDED_MAX: on
- * which host a checkpoint may be, so that a job of that name resumes from it, and how they ended, for the shell.
+ * An ended job is removed, and its server and replica are told. Of the newest HD_ENDED_MAX the controller keeps the
+ * host that may have a checkpoint, so that a job of that name resumes from it, and how they ended, for the shell.
  */
 #include "ctl_base.h"
 #include "ctl_copies.h"
@@ -40,7 +40,7 @@ void ctl_job_entered(struct hd_controller *c, struct ctl_job *job) {
 	job->left = false;
 }
 
-/* --- what is remembered --- */
+/* --- ended jobs --- */
 
 static void ended_erase(struct hd_controller *c, uint32_t index) {
 	struct ctl_ended *at = &c->ended[index];
@@ -104,7 +104,7 @@ static void remember(struct hd_controller *c, const struct ctl_job *job, bool at
 	struct ctl_ended ended = {.id = job->id};
 
 	if (!job->name[0])
-		return; /* known from a server's word only: nobody can ask for it by a name */
+		return; /* known from a server's STATE only: no worker can ask for it by name */
 	hd_text_copy(ended.tenant, sizeof ended.tenant, job->tenant_name);
 	hd_text_copy(ended.name, sizeof ended.name, job->name);
 	if (at_host)
@@ -162,7 +162,7 @@ void ctl_ended_job(const struct ctl_ended *ended, struct ctl_job *job) {
 
 /* --- ending --- */
 
-/* Nothing of it is left but what remember() keeps. */
+/* Removes the job; only the record of remember() stays. */
 static void forget(struct hd_controller *c, struct ctl_job *job, bool at_host) {
 	assert(ctl_job_is_idle(job) && !job->server);
 	remember(c, job, at_host);
@@ -175,7 +175,7 @@ static void
 end(struct hd_controller *c, struct ctl_job *job, enum hd_replica_order order, struct hd_sink *sink
 ) {
 	struct ctl_node *server = job->server;
-	/* Where it lived is gone for good, perhaps, if an operator ends it: it may begin anew elsewhere. */
+	/* An operator may evict the job because its host is gone for good; then it may begin again on another host. */
 	bool at_host = server || order != HD_REPLICA_EVICT;
 
 	ctl_job_lose_server(c, job, HD_REASON_LEFT, sink);
@@ -190,7 +190,7 @@ void ctl_job_evict(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 	end(c, job, HD_REPLICA_EVICT, sink);
 }
 
-/* A checkpoint stays where the job was, unless the server says that it wrote none. */
+/* A checkpoint stays on the job's host, unless the server reports that it wrote none. */
 static bool stays(const struct hd_msg_leave *leave) {
 	return leave->reason == HD_REASON_NONE;
 }
@@ -221,17 +221,17 @@ bool ctl_job_gone(
 	if (ctl_job_is_idle(job))
 		forget(c, job, stays(leave));
 	else
-		ctl_check_by(c, c->now); /* somebody came meanwhile: it begins again */
+		ctl_check_by(c, c->now); /* a worker came meanwhile: the job begins again */
 	return true;
 }
 
-/* --- giving way --- */
+/* --- which job ends when there is no room --- */
 
 enum rank {
-	RANK_LEFT, /* everybody left it */
-	RANK_LOST, /* its workers were lost, or nobody has come since this controller began, */
-	RANK_SET, /* and operators set something of it */
-	RANK_LIVING /* or they may be back: its server may keep nothing but the model in its memory */
+	RANK_LEFT, /* all workers left it */
+	RANK_LOST, /* its workers were lost, or none has come since this controller began, */
+	RANK_SET, /* and operators changed settings of it */
+	RANK_LIVING /* or they may be back: its server may have the model in memory only */
 };
 
 static enum rank rank_of(const struct hd_controller *c, const struct ctl_job *job) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which host of the topology a node is on. Without a topology, hosts that nobody is on give way to new ones. */
+/* The host of the topology that a node is on. Without a topology, hosts without nodes are replaced by new ones. */
 #include "ctl_registry.h"
 
 #include <errno.h>
@@ -9,9 +9,9 @@ static bool link_is_free(const struct hd_controller *c, uint32_t link) {
 	return !c->link_use[link] && !c->link_copies[link] && !c->scratch.link_probe[link].reduces;
 }
 
-/* Hosts with a registered node, or with transfers under way. [HD_HOSTS_MAX] NULL: no memory. */
+/* Hosts with a registered node, or with transfers in flight. [HD_HOSTS_MAX] NULL: no memory. */
 static bool *hosts_busy(const struct hd_controller *c) {
-	uint32_t hosts = hd_topology_link_count(c->config.topology) / 2; /* behind the switch */
+	uint32_t hosts = hd_topology_link_count(c->config.topology) / 2; /* two links each */
 	bool *busy = calloc(HD_HOSTS_MAX, sizeof *busy);
 	const struct ctl_node *node;
 
@@ -27,8 +27,8 @@ static bool *hosts_busy(const struct hd_controller *c) {
 	return busy;
 }
 
-/* Without a topology every name is a host of a star. The one that has been gone for the longest gives way: nothing that
- * is known of its links is true of the new one's. */
+/* Without a topology every name is a host of a star. The host that has been gone for the longest is replaced; the state
+ * of its links is reset. */
 static int host_reuse(struct hd_controller *c, const char *name) {
 	bool *busy = hosts_busy(c);
 	int host = busy ? hd_topology_reuse(c->config.topology, name, busy) : -ENOMEM;
@@ -45,7 +45,8 @@ static int host_reuse(struct hd_controller *c, const char *name) {
 	return host;
 }
 
-/* Hosts that are gone are remembered, with what their links carry: so many, as each link costs every plan time. */
+/* Hosts that are gone are kept with the estimates of their links. Their number is limited, as each link costs planning
+ * time. */
 static bool is_crowded(const struct hd_controller *c) {
 	const struct hd_topology *topology = c->config.topology;
 	uint32_t most = c->node_count + CTL_HOSTS_GONE_MAX;

@@ -2,9 +2,9 @@
 /*
  * Tenants, jobs, and which server has which job.
  *
- *   WAITING --(a server: free, the job's own, or one that says STATE)--> SETTLING
+ *   WAITING --(a server: free, the job's own, or one that sends STATE)--> SETTLING
  *   SETTLING --(STATE and its INFLIGHTs came, or CTL_SETTLE_NS passed)--> READY
- *   any --(its server goes)--> WAITING for a server on the same host
+ *   any --(its server is lost)--> WAITING for a server on the same host
  */
 #include "ctl_base.h"
 #include "ctl_copies.h"
@@ -78,7 +78,7 @@ void ctl_job_free(struct hd_controller *c, struct ctl_job *job) {
 	free(job);
 }
 
-void ctl_say_registered(
+void ctl_send_registered(
 	struct hd_controller *c,
 	struct ctl_node *node,
 	const struct ctl_job *job,
@@ -95,6 +95,8 @@ void ctl_say_registered(
 		m->job = job->id;
 		m->reduce_round = job->reduce_round > job->reduce_kept ? job->reduce_round :
 									 job->reduce_kept;
+		if (job->reduce_lost > m->reduce_round)
+			m->reduce_round = job->reduce_lost; /* its members may make it again */
 	}
 	if (job && job->server) {
 		m->server_ipv4 = job->server->data.ipv4;
@@ -104,7 +106,7 @@ void ctl_say_registered(
 }
 
 static void job_becomes(struct ctl_job *job, enum ctl_job_state to) {
-	/* A server may go at any time; without one a job is in no other state for long. */
+	/* A server may be lost at any time; a job without one is WAITING. */
 	assert(to == CTL_JOB_WAITING || (to == CTL_JOB_SETTLING && job->state == CTL_JOB_WAITING)
 	       || (to == CTL_JOB_READY && job->state == CTL_JOB_SETTLING));
 	assert(to == CTL_JOB_WAITING ? !job->server : job->server != NULL);
@@ -118,7 +120,7 @@ void ctl_job_ready(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 	job->settled_at = HD_NEVER;
 	job->replica.assign_at = c->now + CTL_SETTLE_NS;
 	ctl_check_by(c, job->replica.assign_at);
-	/* Paths could not be known while there was no server. */
+	/* Without a server the paths were unknown. */
 	TAILQ_FOREACH (t, &c->pending, entry)
 		if (t->job == job)
 			ctl_transfer_route(c, t);
@@ -142,7 +144,7 @@ static void job_settle(struct hd_controller *c, struct ctl_job *job, struct hd_s
 		ctl_check_by(c, until);
 	for (uint32_t i = 0; i < HD_WORKERS_MAX && job->worker_count; i++)
 		if (job->workers[i])
-			ctl_say_registered(c, job->workers[i], job, sink);
+			ctl_send_registered(c, job->workers[i], job, sink);
 }
 
 static void job_take(
@@ -155,7 +157,7 @@ static void job_take(
 	assert(!job->server);
 	job->server = server;
 	job->begun = false;
-	job->server_told = 0;
+	job->server_roster_sent = 0;
 	ctl_replica_serve(c, job, generation, sink);
 	ctl_replica_resume(c, job, sink);
 	ctl_roster_due(c, job);
@@ -165,7 +167,7 @@ static void job_take(
 	job_settle(c, job, sink);
 }
 
-/* Every open transfer of the job ends: its server is gone, or another one has it. */
+/* Ends every open transfer of the job: its server is lost, or another one has the job. */
 static void job_void(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -182,8 +184,8 @@ static void job_void(
 	ctl_groups_settle(c, sink);
 }
 
-/* The server is gone: what it knew of positions is gone with it, until it or its next life says
- * STATE. Requests stay pending; their paths are worked out anew. */
+/* The server is lost, and with it the positions, until this server or a new process of it sends STATE. Requests stay
+ * pending; their paths are computed again. */
 void ctl_job_lose_server(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -194,7 +196,7 @@ void ctl_job_lose_server(
 	struct ctl_transfer *t;
 
 	if (awaited)
-		ctl_copies_end(c, job, HD_REASON_EPOCH, sink); /* asked for again when it is back */
+		ctl_copies_end(c, job, HD_REASON_EPOCH, sink); /* the replica will ask again */
 	else
 		ctl_replica_forget(c, job, sink);
 	job->server = NULL;
@@ -237,7 +239,7 @@ static bool may_have(const struct ctl_node *node) {
 	return node->incarnation != 0 || node->keeps;
 }
 
-/* A host may have a server and a replica: either can be the one that has it. */
+/* A host may have a server and a replica: either can be the one that has the job. */
 bool ctl_job_is_lost(const struct hd_controller *c, const struct ctl_job *job) {
 	const struct ctl_node *node;
 	bool back = false;
@@ -261,7 +263,7 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 
 	if (job->server || job->model_bytes == 0)
 		return;
-	/* After a restart a server that has the job may still be on its way: it says so by STATE. */
+	/* After a restart a server that has the job may not have registered yet; its STATE will say so. */
 	if (c->config.epoch > 1 && (!job->server_host[0] || ctl_job_is_lost(c, job))) {
 		hd_ns grace = hd_ns_add(c->started, ctl_silence(c));
 
@@ -276,7 +278,7 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 
 		if ((node->role != HD_ROLE_SERVER && !own) || node->doomed)
 			continue;
-		/* The model is where the job was: nowhere else does it go by itself. */
+		/* Only the job's host has the model. */
 		if (job->server_host[0] && strcmp(job->server_host, node->host) != 0)
 			continue;
 		if (node->draining && !job->server_host[0])

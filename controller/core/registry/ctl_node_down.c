@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of a node: everything that hangs on it ends, room by room. */
+/* A node is lost: ends all state that refers to it, room by room. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_copies.h"
@@ -62,10 +62,10 @@ void ctl_node_down(
 	if (role == HD_ROLE_NONE)
 		return;
 	c->counters.leases_ended++;
-	event.job = node->job ? node->job->id : 0;
+	event.job = node->job ? node->job->id : node->host_job;
 	ctl_event_of(node, node->job, event, sink);
 	ctl_record_node(c, node, "down", why);
-	/* The server takes these for the end of a transfer; its round may be asked for again. */
+	/* The server takes these for the end of a transfer; the round may be requested again. */
 	if (role == HD_ROLE_WORKER)
 		worker_down(
 			c,
@@ -75,9 +75,10 @@ void ctl_node_down(
 		);
 	node->role = HD_ROLE_NONE;
 	if (role != HD_ROLE_SWITCH)
-		(void)hd_topology_host(c->config.topology, node->host); /* it was here until now */
+		(void)hd_topology_host(c->config.topology, node->host); /* last use of the host */
 	if (role == HD_ROLE_AGGREGATOR) {
 		c->aggregator_count--;
+		c->hosted_count -= node->host_job != 0;
 		ctl_group_aggregator_down(c, node);
 		ctl_reduce_aggregator_down(c, node, sink);
 	}

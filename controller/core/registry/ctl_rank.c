@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two processes with one rank. On one host the newer process has the rank: it was started anew. From another host it
- * must wait, as the older one may be well:
+ * Two processes with one rank. On one host the newer process gets the rank: it is a restart. A process on another host
+ * must wait, as the older one may be alive:
  *
- *   REGISTER of a rank whose worker lives elsewhere --> REFUSE rank-held, asked again
- *   the older one left, its session ended, or it had notice that it must leave --> the rank is the newcomer's
- *   it is still there after RANK_WAIT_TIMES --> REFUSE for good: somebody made a mistake
+ *   REGISTER of a rank whose worker is on another host --> REFUSE rank-held, the worker asks again
+ *   the older one left, its session ended, or it has notice of preemption --> the newer one gets the rank
+ *   the older one is still there after RANK_WAIT_TIMES --> REFUSE for good: a configuration error
  *
- * Hosts are told apart by the address of the session, which nobody can forge who is not on the path to it.
+ * Hosts are distinguished by the address of the session, which only a node on the path can forge.
  */
 #include "ctl_base.h"
 #include "ctl_registry.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is there: a node is registered for as long as its session lives. */
+/* Registration: a node is registered until its session ends. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_copies.h"
@@ -31,7 +31,7 @@ static bool text_refuse(
 	return false;
 }
 
-/* NULL, or the field that is wrong, in words. */
+/* NULL, or a text about the field that is wrong. */
 static const char *
 worker_fields_wrong(const struct hd_controller *c, const struct hd_msg_register_ *m) {
 	if (!m->tenant[0] || !m->job_name[0])
@@ -61,7 +61,7 @@ static bool is_unsealed(const struct hd_msg_register_ *m) {
 	return (m->flags & HD_REGISTER_UNSEALED) != 0;
 }
 
-/* Compares with what the job's first worker said; difference in words. */
+/* Compares with the description of the job's first worker; the difference is in the text. */
 static bool job_agrees(
 	const struct ctl_job *job,
 	const struct hd_msg_register_ *m,
@@ -129,8 +129,8 @@ static bool job_agrees(
 	return false;
 }
 
-/* The first worker describes the job; later ones must agree. A job known from STATE only has no
- * tenant yet. NULL: refused, in words. */
+/* The first worker describes the job; later ones must agree. A job known from STATE only has no tenant yet. NULL:
+ * refused with a text. */
 static struct ctl_job *job_describe(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -185,8 +185,8 @@ static struct ctl_job *job_describe(
 	return job;
 }
 
-/* The same rank from another session, where ctl_rank_is_held() lets it pass: the newer process has it. The older one
- * is told for good, or two processes with one rank would take turns for ever. */
+/* A REGISTER for a rank that another session has, where ctl_rank_is_held() permits it: the newer process gets the rank.
+ * The older one is refused for good, or the two would replace each other for ever. */
 static void displace(
 	struct hd_controller *c,
 	struct ctl_node *older,
@@ -227,13 +227,13 @@ static void attach_worker(
 	job->worker_count++;
 	ctl_job_entered(c, job);
 	ctl_roster_set(c, job, node->worker, !node->observer);
-	/* Transfers that a server told of before this worker came. */
+	/* Transfers that a server reported before this worker registered. */
 	TAILQ_FOREACH (t, &c->open, entry)
 		if (t->job == job && t->worker == m->worker)
 			ctl_transfer_route(c, t);
 	ctl_reduce_attach(c, job, m, sink);
 	if (job->server || job->model_bytes == 0) {
-		ctl_say_registered(c, node, job, sink);
+		ctl_send_registered(c, node, job, sink);
 		ctl_credit_joins(c, node, sink);
 	} else {
 		ctl_job_place(c, job, sink);
@@ -241,9 +241,9 @@ static void attach_worker(
 	ctl_reduce_joined(c, job, sink);
 }
 
-/* A job that was this node's is placed when somebody has said its size. A node that is new knows nothing of it: until
- * it hears this it would take the state of a server that it had replaced. One that has jobs says STATE: by this word it
- * would call durable what it began alone, before we have looked who holds more. */
+/* Assigns the job to its last server again, before a worker has given the job's size. Without this a new process of
+ * that server would take the state of a server that it has replaced. A node that has jobs sends STATE instead: with
+ * this message it would report as durable what it committed alone, before the controller knows which node has more. */
 static void serve_again(
 	struct hd_controller *c,
 	const struct ctl_job *job,
@@ -252,15 +252,15 @@ static void serve_again(
 ) {
 	if (node->incarnation == 0 && !job->server && job->serving > 0
 	    && strcmp(job->server_host, node->host) == 0 && !ctl_job_is_lost(c, job))
-		ctl_replica_say(c, job, node, HD_REPLICA_SERVE, job->serving, sink);
+		ctl_replica_send(c, job, node, HD_REPLICA_SERVE, job->serving, sink);
 }
 
 static void attach_server(struct hd_controller *c, struct ctl_node *node, struct hd_sink *sink) {
 	ctl_replica_returned(c, node, sink);
-	/* Ahead of REGISTERED, from which on the node takes states: either packet may be lost. */
+	/* Before REGISTERED, after which the node accepts states: either packet may be lost. */
 	for (uint32_t i = 0; i < c->job_count; i++)
 		serve_again(c, c->jobs[i], node, sink);
-	ctl_say_registered(c, node, NULL, sink);
+	ctl_send_registered(c, node, NULL, sink);
 	for (uint32_t i = 0; i < c->job_count; i++)
 		ctl_job_place(c, c->jobs[i], sink);
 	ctl_check_by(c, c->now); /* for jobs without a replica */
@@ -276,10 +276,12 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->data.ipv4 = m->data_ipv4 ? m->data_ipv4 : peer.ipv4;
 	node->data.port = m->data_port ? m->data_port : peer.port;
 	node->memory_bytes = m->memory_bytes;
+	node->host_job = m->role == HD_ROLE_AGGREGATOR ? m->job : 0;
+	node->worker = m->worker;
 	node->incarnation = m->incarnation;
 	node->keeps = (m->flags & HD_REGISTER_KEEPS) != 0;
 	node->preempted_at = 0;
-	node->roster_told = 0;
+	node->roster_sent = 0;
 	node->observer = (m->flags & HD_REGISTER_OBSERVER) != 0;
 	node->slots = m->slots;
 	node->count_min = m->count_min;
@@ -296,7 +298,7 @@ static const char *switch_fields_wrong(const struct hd_msg_register_ *m) {
 	if (m->slots > HD_SWITCH_SLOTS)
 		return "slots: more than 4096 (HD_SWITCH_SLOTS)";
 	if (m->count_min == 0 || m->count_min > m->count_max)
-		return "count_min, count_max: 0, or the wrong way round";
+		return "count_min, count_max: 0, or count_min above count_max";
 	if ((m->dtypes & (1 << HD_DTYPE_FIXED32 | 1 << HD_DTYPE_FP32)) == 0)
 		return "dtypes: neither fixed32 nor fp32";
 	return NULL;
@@ -308,7 +310,7 @@ static uint32_t flags_of(uint8_t role) {
 	return role == HD_ROLE_SERVER || role == HD_ROLE_REPLICA ? HD_REGISTER_KEEPS : 0;
 }
 
-/* What all roles must say; NULL, or what is wrong. */
+/* Checks the fields of all roles; NULL, or an error text. */
 static const char *common_wrong(
 	const struct hd_controller *c,
 	const struct ctl_node *node,
@@ -326,7 +328,9 @@ static const char *common_wrong(
 		return "flags: unknown bits";
 	if (node->role == HD_ROLE_WORKER && node->job
 	    && (node->job->id != m->job || node->worker != m->worker))
-		return "job, worker: this session is another worker; open a new one";
+		return "job, worker: this session belongs to another worker; open a new one";
+	if (m->role == HD_ROLE_AGGREGATOR && m->worker >= HD_WORKERS_MAX)
+		return "worker: 4096 or more (HD_WORKERS_MAX)";
 	if (m->role == HD_ROLE_WORKER)
 		return worker_fields_wrong(c, m);
 	if (m->role == HD_ROLE_SWITCH)
@@ -334,8 +338,7 @@ static const char *common_wrong(
 	return NULL;
 }
 
-/* The same REGISTER again is answered again; a different one is a new beginning of the node, and
- * what it had is void. */
+/* A repeated REGISTER is answered again. A different one is a new beginning of the node: its former state is void. */
 static bool repeated(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -345,20 +348,22 @@ static bool repeated(
 	bool same = node->role == m->role && node->incarnation == m->incarnation
 		&& strcmp(node->host, m->host) == 0
 		&& (!m->data_ipv4 || node->data.ipv4 == m->data_ipv4)
-		&& (!m->data_port || node->data.port == m->data_port);
+		&& (!m->data_port || node->data.port == m->data_port)
+		&& (m->role != HD_ROLE_AGGREGATOR
+		    || (node->host_job == m->job && node->worker == m->worker));
 
 	if (!same) {
 		ctl_node_down(c, node, HD_REASON_CLOSED, sink);
 		return false;
 	}
-	if (m->role == HD_ROLE_SWITCH) { /* leases of an earlier life of ours have ended */
+	if (m->role == HD_ROLE_SWITCH) { /* leases of an earlier controller process have ended */
 		node->slots = m->slots;
 		ctl_check_by(c, c->now);
 	}
 	if (m->role != HD_ROLE_WORKER)
-		ctl_say_registered(c, node, NULL, sink);
+		ctl_send_registered(c, node, NULL, sink);
 	else if (node->job->server || node->job->model_bytes == 0)
-		ctl_say_registered(c, node, node->job, sink);
+		ctl_send_registered(c, node, node->job, sink);
 	return true;
 }
 
@@ -370,8 +375,7 @@ void ctl_register(
 ) {
 	const char *wrong = common_wrong(c, node, m);
 	struct ctl_job *job = NULL;
-	static const char no_host[]
-		= "host: no room for it: as many as there may be (limit HD_HOSTS_MAX) have nodes";
+	static const char no_host[] = "host: no room for another: HD_HOSTS_MAX hosts have nodes";
 	char text[HD_TEXT_BYTES_MAX];
 	int host;
 
@@ -399,6 +403,7 @@ void ctl_register(
 	c->probe_at = hd_ns_min(c->probe_at, c->now);
 	c->counters.registered++;
 	c->aggregator_count += m->role == HD_ROLE_AGGREGATOR;
+	c->hosted_count += node->host_job != 0;
 	c->switch_count += m->role == HD_ROLE_SWITCH;
 	ctl_event_of(
 		node,
@@ -418,7 +423,7 @@ void ctl_register(
 	else if (m->role == HD_ROLE_SERVER || m->role == HD_ROLE_REPLICA)
 		attach_server(c, node, sink);
 	else
-		ctl_say_registered(c, node, NULL, sink);
+		ctl_send_registered(c, node, NULL, sink);
 	if (m->role == HD_ROLE_AGGREGATOR || m->role == HD_ROLE_SWITCH)
 		ctl_reduce_check(c, sink);
 	ctl_record_node(c, node, "up", HD_REASON_NONE);

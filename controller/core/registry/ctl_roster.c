@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who takes part in a job, said to all that do and to its server: ROSTER. A worker is in it from its REGISTER to its
- * LEAVE or the end of its session; changes that come together are said together.
+ * ROSTER: the workers that take part in a job, sent to all of them and to the job's server. A worker is in the roster
+ * from its REGISTER to its LEAVE or the end of its session. Changes within a short time are sent together.
  *
- *   change --> due --(HD_ROSTER_US after the last word, and longer the more hear it)--> said, if it differs from that
+ *   change --> due --(HD_ROSTER_US after the last one, longer for more workers)--> sent, if it differs from that one
  *
- * Who has not acknowledged yet what it was told before hears the newest word when the next one is due.
+ * A worker that has not acknowledged the last roster gets the newest one when the next is due.
  *
- * A controller that is new says nothing before everybody had the time to register again: until then what its former
- * life said holds, and nobody's data move.
+ * A new controller sends no roster before all workers had time to register again. Until then the last roster of the
+ * earlier process is valid, and no data moves.
  */
 #include "ctl_base.h"
 #include "ctl_elastic.h"
@@ -17,12 +17,12 @@
 #include <string.h>
 
 #define ROSTER_QUEUED_MAX                                                                          \
-	4 /* fragments that a worker may have to acknowledge before it hears another word */
+	4 /* a worker that has more unacknowledged fragments gets no roster for now */
 
-void ctl_roster_set(struct hd_controller *c, struct ctl_job *job, uint16_t rank, bool there) {
-	if (there)
+void ctl_roster_set(struct hd_controller *c, struct ctl_job *job, uint16_t rank, bool present) {
+	if (present)
 		ctl_elastic_enters(job, rank);
-	(void)hd_roster_set(&job->roster, rank, there);
+	(void)hd_roster_set(&job->roster, rank, present);
 	ctl_elastic_count(c, job);
 	ctl_roster_due(c, job);
 }
@@ -44,7 +44,7 @@ tell(struct hd_controller *c, const struct ctl_job *job, struct ctl_node *node, 
 	ctl_send(c, node, &message, sink);
 }
 
-/* A new number only for another set, or another of what goes with it: who came back in time is told of the old one. */
+/* A new number only for other members or other values: a worker that came back in time gets the old one. */
 static void renumber(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	struct hd_roster next = job->roster;
 
@@ -72,9 +72,9 @@ static void renumber(struct hd_controller *c, struct ctl_job *job, struct hd_sin
 	);
 }
 
-static void say(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+static void send_roster(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	job->roster_due = false;
-	job->roster_said = c->now;
+	job->roster_sent_at = c->now;
 	renumber(c, job, sink);
 	for (uint32_t i = 0, left = job->worker_count; i < HD_WORKERS_MAX && left; i++) {
 		struct ctl_node *node = job->workers[i];
@@ -82,21 +82,21 @@ static void say(struct hd_controller *c, struct ctl_job *job, struct hd_sink *si
 		if (!node)
 			continue;
 		left--;
-		if (node->roster_told == job->roster.change)
+		if (node->roster_sent == job->roster.change)
 			continue;
 		if (hd_session_queued(node->session) > ROSTER_QUEUED_MAX) {
 			ctl_roster_due(c, job);
 			continue;
 		}
-		node->roster_told = job->roster.change;
+		node->roster_sent = job->roster.change;
 		tell(c, job, node, sink);
 	}
-	if (job->server && job->server_told != job->roster.change) {
-		job->server_told = job->roster.change;
+	if (job->server && job->server_roster_sent != job->roster.change) {
+		job->server_roster_sent = job->roster.change;
 		tell(c, job, job->server, sink);
 	}
 	ctl_elastic_release(c, job, sink);
-	/* Fewer updates for a step, or a tighter bound: what waits is planned anew. */
+	/* A step may need fewer updates, or the bound may be tighter: pending requests are planned again. */
 	if (job->elastic && job->pending)
 		ctl_plan_soon(c);
 }
@@ -108,7 +108,7 @@ hd_ns ctl_roster_check(struct hd_controller *c, struct hd_sink *sink) {
 		struct ctl_job *job = c->jobs[i];
 
 		if (job->roster_due && c->now >= job->roster_at)
-			say(c, job, sink);
+			send_roster(c, job, sink);
 		if (job->roster_due)
 			next = hd_ns_min(next, job->roster_at);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who serves a job: what servers and replicas say of it, and a replica that takes the server's place. */
+/* The server of a job: reports of servers and replicas, and promotions. */
 #include "ctl_base.h"
 #include "ctl_copies.h"
 #include "ctl_possible.h"
@@ -8,9 +8,9 @@
 #include <assert.h>
 #include <string.h>
 
-#define SERVE_WAIT_NS (500 * HD_MS) /* how long a promoted replica may take to say STATE */
+#define SERVE_WAIT_NS (500 * HD_MS) /* how long a promoted replica may take to send STATE */
 
-/* A replica's own word on what it holds; of several the one that holds most. False: it is none. */
+/* A replica's own report of the version that it holds; the controller keeps the highest. False: it is no replica. */
 static bool note_held(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -24,8 +24,8 @@ static bool note_held(
 	if (!job || job->server == node)
 		return false;
 	if (job->begun && job->replica.node && job->replica.node != node) {
-		/* Another one has its place by now. */
-		ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
+		/* Another node is the replica by now. */
+		ctl_replica_send(c, job, node, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
 		return true;
 	}
 	if (!job->replica.holder || job->replica.holder == node || m->version > job->replica.holds)
@@ -51,13 +51,14 @@ void ctl_replica_follow(
 	replica = &job->replica;
 	if (replica->generation != m->generation || !replica->node) {
 		if (!ctl_replica_adopt(c, job, m)) {
-			/* Of one that is over, or that has not registered with us yet: it may come. */
+			/* Of an assignment that has ended, or of a node that has not registered yet: it may
+			 * register. */
 			replica->assign_at = c->now + CTL_SETTLE_NS;
 			ctl_check_by(c, replica->assign_at);
 			return;
 		}
 	}
-	ctl_replica_told(c, replica, m);
+	ctl_replica_reported(c, replica, m);
 }
 
 static void tell_promoted(
@@ -155,22 +156,22 @@ bool ctl_replica_prefer(
 ) {
 	const struct ctl_replica *replica = &job->replica;
 
-	/* A restored life counts on from where its checkpoint was, one that begins anew from 0. */
+	/* The counter of a restored incarnation continues from its checkpoint, that of a new one from 0. */
 	if (!can_serve(replica->holder) || replica->holder == node
 	    || hd_version_counter(replica->holds) <= hd_version_counter(begun)
 	    || hd_version_incarnation(replica->holds) == hd_version_incarnation(begun))
 		return false;
 	ctl_replica_stand_in(job);
 	promote(c, job, replica->holder, sink);
-	ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
+	ctl_replica_send(c, job, node, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
 	return true;
 }
 
 /*
- * Who has a job by an older word of ours than that by which it was given away, or by none (it began it while it
- * could not hear us), has it wrongly: unless nothing has been done elsewhere yet, which a former life's word does not
- * tell, or the node that had it has lost it. A word that is newer than all that we know of is such a life's, which
- * promoted it.
+ * Whether the node's assignment is older than the present one, or it has none (it began the job while it could not
+ * reach the controller). Then it must retire, unless nothing has been committed elsewhere yet (unknown for an
+ * assignment of an earlier controller process), or the node that had the job has lost it. A generation that is newer
+ * than all known ones is from such a process, which promoted the node.
  */
 static bool is_stale(
 	const struct hd_controller *c,
@@ -200,13 +201,13 @@ bool ctl_replica_fence(
 	if (other == node)
 		return false;
 	if (is_stale(c, job, node, generation)) {
-		ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
+		ctl_replica_send(c, job, node, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
 		return true;
 	}
 	if (!other)
 		return false;
 	ctl_replica_forget(c, job, sink);
 	ctl_job_claim(c, job, node, generation, sink);
-	ctl_replica_say(c, job, other, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
+	ctl_replica_send(c, job, other, HD_REPLICA_RETIRE, ctl_generation_next(c), sink);
 	return false;
 }

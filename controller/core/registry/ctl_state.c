@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* After a restart of either side: STATE and INFLIGHT of servers rebuild who has which job, positions, reservations. */
+/* After a restart of either side: STATE and INFLIGHT of servers restore the servers of jobs, positions,
+ * reservations. */
 #include "ctl_base.h"
 #include "ctl_copies.h"
 #include "ctl_estimate.h"
@@ -10,7 +11,7 @@
 
 #include <assert.h>
 
-/* A new life of the server begins behind what the last one had reported. */
+/* A new incarnation of the server begins after the last version that the old one had reported. */
 static void tell_rolled_back(
 	struct hd_controller *c,
 	const struct ctl_node *node,
@@ -68,7 +69,7 @@ void ctl_state(
 		job->tau_max = m->tau_max;
 	if (job->server != node)
 		ctl_job_claim(c, job, node, generation, sink);
-	else if (generation == 0) /* it waits for this */
+	else if (generation == 0) /* the node waits for this */
 		ctl_replica_serve(c, job, job->serving, sink);
 	job->begun = true;
 	job->recalled = false;
@@ -86,7 +87,7 @@ static void restore(struct hd_controller *c, struct ctl_job *job, const struct h
 	uint64_t left = m->held_bytes < m->bytes ? m->bytes - m->held_bytes : 0;
 	struct ctl_transfer *t = ctl_transfer_find(c, job, m->worker, m->direction, m->round);
 
-	/* A request that came before: it has been granted already. */
+	/* A request that came first: it has been granted already. */
 	if (t && t->state == CTL_PENDING && t->attempt <= m->attempt)
 		ctl_transfer_free(c, t);
 	else if (t)
@@ -109,11 +110,11 @@ static void restore(struct hd_controller *c, struct ctl_job *job, const struct h
 	if (!t)
 		return;
 	ctl_transfer_open(c, t, m->token);
-	/* Its end is counted, so its beginning is, too: it was granted by an earlier life, or directly, or was given up here
-	 * when its server was lost. */
+	/* Its end will be counted, so its grant is, too: an earlier controller process granted it, or it was sent
+	 * directly, or it was given up here when its server was lost. */
 	ctl_job_granted(job, t->direction, t->bytes);
 	ctl_transfer_route(c, t);
-	ctl_book_restored(c, t, left);
+	ctl_reserve_restored(c, t, left);
 	c->counters.restored++;
 }
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Every policy: its row is in a file of its own. */
+/* All policies: the row of each is in a file of its own. */
 static const struct hd_elastic_policy *const policies[] = {
 	&hd_elastic_fixed,
 	&hd_elastic_manual,
@@ -56,7 +56,7 @@ static const struct hd_elastic_key common_keys[] = {
 	= {"n_max", "the target's most", .least = 1, .most = MOST, .fallback = MOST, .whole = true},
 	[KEY_BASE]
 	= {"base",
-	   "workers that the rate was chosen for (0: the first target)",
+	   "number of workers for which the rate was chosen (0: the first target)",
 	   .most = MOST,
 	   .whole = true},
 	[KEY_SCALE]
@@ -66,21 +66,21 @@ static const struct hd_elastic_key common_keys[] = {
 	   .check = check_scale},
 	[KEY_SCALE_MAX] = {"scale_max", "its most", .least = 1e-3, .most = 1e3, .fallback = 8},
 	[KEY_SCALE_EVERY]
-	= {"scale_every", "steps between its changes", STEPS, .fallback = 1000, .whole = true},
+	= {"scale_every", "steps between changes", STEPS, .fallback = 1000, .whole = true},
 	[KEY_SCALE_FACTOR]
 	= {"scale_factor", "of growing, each time", .least = 1, .most = 10, .fallback = 1.2},
 	[KEY_SCALE_TO]
-	= {"scale_to", "of falling-to, in the end", .least = 1e-6, .most = 1, .fallback = 0.1},
+	= {"scale_to", "falling-to: the final factor", .least = 1e-6, .most = 1, .fallback = 0.1},
 	[KEY_SYNC] = {"sync", "N of N-sync as a share of the workers (0: the job's N)", .most = 1},
 	[KEY_TAU] = {"tau", "tau_max for each worker (0: the job's tau_max)", .most = 1000},
 	[KEY_NOTICE]
 	= {"notice",
-	   "seconds that a worker above the target gets",
+	   "seconds that a surplus worker has to leave",
 	   .least = 0.2,
 	   .most = 3600,
 	   .fallback = 5},
 	[KEY_INTERVAL]
-	= {"interval", "seconds between two changes, at least", .most = 86400, .fallback = 0},
+	= {"interval", "least number of seconds between two changes", .most = 86400, .fallback = 0},
 	[KEY_COUNT] = {0},
 };
 
@@ -96,7 +96,7 @@ const struct hd_elastic_key *hd_elastic_common_key(size_t index) {
 
 /* --- words --- */
 
-/* What set() has read so far: nothing of it is the owner's yet. */
+/* The values that set() has read so far: the owner gets them at the end. */
 struct taking {
 	struct hd_elastic next;
 	double common[KEY_COUNT];
@@ -203,7 +203,7 @@ static int take_pair(struct taking *t, const char *name, const char *text) {
 	return i < KEY_COUNT ? take_common(t, i, text) : unknown_key(t, name);
 }
 
-/* The next "key=value" of the words, cut in two in place. 0: the end; 1; -EINVAL. */
+/* Splits the next "key=value" of the words in place. 0: the end; 1; -EINVAL. */
 static int next_pair(const struct taking *t, char **at, char **name, char **value) {
 	char *word = *at + strspn(*at, " \t"), *end = word + strcspn(word, " \t"), *equals;
 
@@ -233,7 +233,7 @@ static int find_policy(struct taking *t, const char *name) {
 	return wrong(t, "policy: '%s': no such policy (%s)", name, known);
 }
 
-/* Another policy, or the same anew: its values are at their fallbacks. What is common to all stays. */
+/* Another policy, or the same again: its values are reset to their fallbacks. Common values stay. */
 static void begin(struct taking *t) {
 	const struct hd_elastic_key *keys = t->next.policy->keys;
 
@@ -245,7 +245,7 @@ static void begin(struct taking *t) {
 	}
 }
 
-/* Which policy: the words', or the one that there is. */
+/* The policy that the words name, or the present one. */
 static int take_policy(struct taking *t, const char *words) {
 	char copy[HD_ELASTIC_WORDS_BYTES + 1], *at = copy, *name, *value;
 	bool named = false;
@@ -333,7 +333,7 @@ void hd_elastic_init(struct hd_elastic *e) {
 	e->changed_at = e->last = e->price = -1;
 }
 
-/* What is said, and how many bytes that is, also beyond what there is room for. */
+/* A text under construction, and its length, which may exceed the buffer. */
 struct saying {
 	char *words;
 	size_t bytes, used;
@@ -385,14 +385,14 @@ size_t hd_elastic_words(const struct hd_elastic *e, char *words, size_t bytes) {
 	return said.used;
 }
 
-/* All that was said, with what was said before, is what a later life is told. */
+/* The words of all settings are what a later process reads: they must fit. */
 static int check_length(struct taking *t) {
 	const struct hd_elastic_common common = t->next.common;
 	const uint32_t given = t->next.common_given;
 	char words[HD_ELASTIC_WORDS_BYTES + 1];
 	size_t bytes;
 
-	/* The first decision says base, of at most so many. */
+	/* The first decision sets base, which has at most this many digits. */
 	if (!(common.base > 0)) {
 		t->next.common.base = MOST;
 		t->next.common_given |= UINT32_C(1) << KEY_BASE;
@@ -403,7 +403,7 @@ static int check_length(struct taking *t) {
 	if (bytes > HD_ELASTIC_WORDS_BYTES)
 		return wrong(
 			t,
-			"words: %zu bytes with all that was said before, more than %d "
+			"words: %zu bytes together with the earlier ones, more than %d "
 			"(HD_ELASTIC_WORDS_BYTES)",
 			bytes,
 			HD_ELASTIC_WORDS_BYTES
@@ -452,7 +452,7 @@ int hd_elastic_set(
 		return -EINVAL;
 	hd_elastic_count(&t.next, now, workers);
 	memset(t.next.state, 0, sizeof t.next.state);
-	t.next.changed_at = -1; /* what an operator sets is so at once */
+	t.next.changed_at = -1; /* an operator's values apply at once */
 	if (t.next.policy->init && t.next.policy->init(&t.next, error, error_bytes) < 0)
 		return -EINVAL;
 	*e = t.next;
@@ -480,9 +480,9 @@ bool hd_elastic_given(const struct hd_elastic *e, const char *key) {
 	return e->given >> index_of(e, key) & 1;
 }
 
-/* --- what happens --- */
+/* --- events --- */
 
-void hd_elastic_say(struct hd_elastic_decision *out, uint32_t target, const char *format, ...) {
+void hd_elastic_explain(struct hd_elastic_decision *out, uint32_t target, const char *format, ...) {
 	va_list args;
 
 	out->target = target;
@@ -512,7 +512,7 @@ uint32_t hd_elastic_decide(struct hd_elastic *e, double now, bool *changed) {
 		return before;
 	memcpy(e->reason, out.reason, sizeof e->reason);
 	e->reason[sizeof e->reason - 1] = '\0';
-	/* Said from now on, so that a later life takes the same. */
+	/* A setting from now on, so that a later process gets the same value. */
 	if (!(e->common.base > 0)) {
 		e->common.base = out.target;
 		e->common_given |= UINT32_C(1) << KEY_BASE;

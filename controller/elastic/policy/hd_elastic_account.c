@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the job has used and done: time, workers, money, steps. */
+/* The account of a job: time, workers, money, steps. */
 #include "hd_elastic.h"
 
 #include <errno.h>

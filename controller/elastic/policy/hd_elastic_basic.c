@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The policies that need no model of the learning: a number, the operator's number, growth, a budget. */
+/* The policies without a model of the learning: fixed, manual, growth, budget. */
 #include "hd_elastic_policy.h"
 
 #include <errno.h>
@@ -8,17 +8,17 @@
 
 #define NUMBER .least = 1, .most = HD_WORKERS_MAX, .whole = true
 
-/* --- fixed: as many as there are, or as it is told; nobody is sent away --- */
+/* --- fixed: the present number, or a given one; no worker is sent away --- */
 
 static const struct hd_elastic_key fixed_keys[] = {
-	{"n", "workers (0: as many as there are)", .most = HD_WORKERS_MAX, .whole = true},
+	{"n", "number of workers (0: those present)", .most = HD_WORKERS_MAX, .whole = true},
 	{0},
 };
 
 static int fixed_init(struct hd_elastic *e, char *error, size_t bytes) {
 	if (e->value[0] < 1)
 		e->value[0] = e->workers;
-	/* Said from now on: the words are those of the next life too. */
+	/* A setting from now on: the words are the same for the next process. */
 	e->given |= 1;
 	if (e->value[0] >= 1)
 		return 0;
@@ -28,18 +28,18 @@ static int fixed_init(struct hd_elastic *e, char *error, size_t bytes) {
 
 static void fixed_decide(const struct hd_elastic *e, double now, struct hd_elastic_decision *out) {
 	(void)now;
-	hd_elastic_say(out, (uint32_t)e->value[0], "fixed at %.0f", e->value[0]);
+	hd_elastic_explain(out, (uint32_t)e->value[0], "fixed at %.0f", e->value[0]);
 }
 
 const struct hd_elastic_policy hd_elastic_fixed = {
 	.name = "fixed",
-	.help = "n workers; who is there stays",
+	.help = "n workers; present workers stay",
 	.keys = fixed_keys,
 	.init = fixed_init,
 	.decide = fixed_decide,
 };
 
-/* --- manual: what the operator says, at once --- */
+/* --- manual: the operator's number, at once --- */
 
 static const struct hd_elastic_key manual_keys[] = {
 	{"n", "workers", NUMBER, .required = true},
@@ -48,12 +48,12 @@ static const struct hd_elastic_key manual_keys[] = {
 
 static void manual_decide(const struct hd_elastic *e, double now, struct hd_elastic_decision *out) {
 	(void)now;
-	hd_elastic_say(out, (uint32_t)e->value[0], "the operator said %.0f", e->value[0]);
+	hd_elastic_explain(out, (uint32_t)e->value[0], "the operator said %.0f", e->value[0]);
 }
 
 const struct hd_elastic_policy hd_elastic_manual = {
 	.name = "manual",
-	.help = "n workers, as the operator says; who is above it leaves",
+	.help = "n workers, as the operator says; surplus workers leave",
 	.keys = manual_keys,
 	.releases = true,
 	.decide = manual_decide,
@@ -82,12 +82,12 @@ static int growth_init(struct hd_elastic *e, char *error, size_t bytes) {
 
 static void growth_decide(const struct hd_elastic *e, double now, struct hd_elastic_decision *out) {
 	uint64_t step = e->account.step;
-	/* The step that comes is the one after the newest. */
+	/* The next step is the one after the newest. */
 	double n = e->value[GROWTH_N] * pow(e->value[GROWTH_ETA], (double)step);
 	double most = e->common.n_max;
 
 	(void)now;
-	hd_elastic_say(
+	hd_elastic_explain(
 		out,
 		(uint32_t)ceil(fmin(n, most) - 1e-9),
 		"step %llu: %.10g x %.10g^%llu = %.4g%s",
@@ -109,7 +109,7 @@ const struct hd_elastic_policy hd_elastic_growth = {
 	.decide = growth_decide,
 };
 
-/* --- budget: what is left of it decides --- */
+/* --- budget: the remaining budget decides --- */
 
 enum {
 	BUDGET_N,
@@ -143,7 +143,7 @@ static int budget_init(struct hd_elastic *e, char *error, size_t bytes) {
 	return -EINVAL;
 }
 
-/* Worker-seconds that are left: of money at the price as it is. INFINITY: the price is not known, or 0. */
+/* Remaining worker-seconds: for money at the present price. INFINITY: the price is unknown, or 0. */
 static double budget_left(const struct hd_elastic *e) {
 	double left;
 
@@ -162,13 +162,15 @@ static void budget_decide(const struct hd_elastic *e, double now, struct hd_elas
 
 	(void)now;
 	if (left <= 0) {
-		hd_elastic_say(out, 1, "the budget is spent: one worker, until the job is ended");
+		hd_elastic_explain(
+			out, 1, "the budget is spent: one worker, until the job is ended"
+		);
 		return;
 	}
 	if (hd_elastic_given(e, "deadline") && ahead > 0)
 		pays = floor(left / ahead + 1e-9);
 	if (pays < n)
-		hd_elastic_say(
+		hd_elastic_explain(
 			out,
 			(uint32_t)fmax(pays, 1),
 			"%.4g worker-seconds are left for %.4g s",
@@ -176,7 +178,7 @@ static void budget_decide(const struct hd_elastic *e, double now, struct hd_elas
 			ahead
 		);
 	else
-		hd_elastic_say(
+		hd_elastic_explain(
 			out,
 			(uint32_t)n,
 			"the budget pays for %.0f: %.4g worker-seconds left",

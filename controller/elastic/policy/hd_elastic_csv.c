@@ -54,7 +54,7 @@ static bool is_blank(char c) {
 	return c == ' ' || c == '\r' || c == '"';
 }
 
-/* Takes blanks and quotes off both ends. */
+/* Removes blanks and quotes at both ends. */
 static void take_field(struct reader *r, const char *from, const char *to) {
 	while (from < to && is_blank(*from))
 		from++;
@@ -64,7 +64,7 @@ static void take_field(struct reader *r, const char *from, const char *to) {
 	r->bytes[r->fields++] = (size_t)(to - from);
 }
 
-/* The next line that says something. 1, 0 at the end, -EINVAL. */
+/* The next line that is neither blank nor a comment. 1, 0 at the end, -EINVAL. */
 static int next_line(struct reader *r) {
 	const char *const text = r->in->text;
 
@@ -115,7 +115,7 @@ static double days_from(int year, int month, int day) {
 	return era * 146097.0 + (years + of_year) - 719468;
 }
 
-/* "Z", "", "+hh:mm", "-hhmm": seconds to take off. */
+/* "Z", "", "+hh:mm", "-hhmm": seconds to subtract. */
 static bool zone(const char *text, size_t bytes, double *off) {
 	int hours, minutes;
 
@@ -159,7 +159,7 @@ static bool moment(const char *text, size_t bytes, double *value) {
 	return true;
 }
 
-/* A number of ordinary writing; or a moment, where one may stand. */
+/* A plain decimal number; or a time, where one is allowed. */
 static bool number(const char *field, size_t bytes, bool time, double *value) {
 	char text[FIELD_BYTES_MAX + 1], *end;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Columns of numbers from a text file: price traces and loss logs. Fields are parted by commas, semicolons
- * or tabs; blank lines and lines that begin with # are skipped. When the first line is a header, columns
- * are found by their names, in any order, and others are left alone; else they stand in the order asked for.
- * Total: any bytes give rows within their limits, or an error that says file, line, field and limit.
+ * Columns of numbers from a text file: price traces and loss logs. Fields are separated by commas, semicolons or tabs;
+ * blank lines and lines that begin with # are skipped. When the first line is a header, columns are found by their
+ * names, in any order, and others are ignored; otherwise they are in the requested order. Total: any bytes give rows
+ * within their limits, or an error with file, line, field and limit.
  */
 #ifndef HD_ELASTIC_CSV_H
 #define HD_ELASTIC_CSV_H
@@ -16,8 +16,7 @@
 #define HD_ELASTIC_COLUMNS_MAX 32u /* of one line */
 
 struct hd_elastic_column {
-	const char *
-		names; /* what a header may call it, with spaces between; the first is used in errors */
+	const char *names; /* header names, separated by spaces; errors use the first */
 	double least, most; /* allowed, inclusive */
 	bool whole; /* no fraction */
 	bool time; /* "2026-01-31T12:00:00Z" too: seconds since 1970 */
@@ -29,11 +28,11 @@ struct hd_elastic_text {
 	const char *file; /* its name, for errors */
 	const char *text; /* need not end with NUL */
 	size_t bytes;
-	char *error; /* where words go */
+	char *error; /* receives the error text */
 	size_t error_bytes;
 };
 
-/* *values[row * count + column], to be freed by the caller. -EINVAL with words; -ENOMEM. No rows: -EINVAL. */
+/* *values[row * count + column], to be freed by the caller. -EINVAL with a text; -ENOMEM. No rows: -EINVAL. */
 int hd_elastic_csv(
 	const struct hd_elastic_text *in,
 	const struct hd_elastic_column *columns,

@@ -10,9 +10,9 @@
 
 #define COLUMNS 4
 #define TERMS 3 /* G*, A, B */
-#define GRID 64 /* betas that are looked at first */
+#define GRID 64 /* betas that are tried first */
 #define NARROW 48 /* steps of the golden section after that */
-#define GAP_LEAST 1e-7 /* of 1 - beta */
+#define GAP_LEAST 1e-7 /* smallest 1 - beta */
 #define GAP_MOST 0.9
 
 enum {
@@ -95,7 +95,7 @@ static void add_up(const struct losses *run, double beta, struct sums *sums) {
 		sums->length[a] = sqrt(sums->product[a][a]);
 }
 
-/* Least squares with these terms only (bits), none below 0; false when that does not go. */
+/* Least squares with these terms only (bits), none below 0; false when there is no solution. */
 static bool fit_terms(const struct sums *sums, unsigned terms, struct solution *solution) {
 	double matrix[TERMS][TERMS + 1], left = sums->product[TERMS][TERMS];
 	int of[TERMS], count = 0;
@@ -126,8 +126,7 @@ static bool fit_terms(const struct sums *sums, unsigned terms, struct solution *
 	return true;
 }
 
-/* The best of all subsets of terms that holds A: with three terms that is the whole of non-negative least
- * squares. */
+/* The best of all subsets of terms that contain A: with three terms that is complete non-negative least squares. */
 static struct solution fit_beta(const struct losses *run, double beta) {
 	static const unsigned subsets[] = {7, 6, 3, 2};
 	struct solution best = {.left = INFINITY}, one;
@@ -193,7 +192,7 @@ static int refuse(const struct hd_elastic_text *in, const char *what) {
 	return -EINVAL;
 }
 
-/* Where y stands in the rising list, or would. */
+/* The index of y in the ascending list, or of its place. */
 static uint32_t place_of(const struct hd_elastic_fit *fit, uint32_t y) {
 	uint32_t at = 0;
 
@@ -217,7 +216,7 @@ static bool insert(struct hd_elastic_fit *fit, uint32_t at, uint32_t y) {
 	return true;
 }
 
-/* Means and spreads in one pass (Welford). Of more different y than there is room for the first are kept. */
+/* Means and deviations in one pass (Welford). Beyond HD_ELASTIC_FIT_COUNTS_MAX different y, the first ones are kept. */
 static void fit_pace(const struct losses *run, struct hd_elastic_fit *fit) {
 	for (size_t i = 0; i < run->rows; i++) {
 		const uint32_t y = (uint32_t)run->row[i][WORKERS];
@@ -273,7 +272,7 @@ fit_rows(const struct hd_elastic_text *in, struct losses *run, struct hd_elastic
 		run->square += (run->row[i][LOSS] - run->mean) * (run->row[i][LOSS] - run->mean);
 	fit->model.beta = search(run);
 	solution = fit_beta(run, fit->model.beta);
-	/* Noise alone can explain losses that rise: from A up to the floor. That is no training. */
+	/* Noise alone can explain rising losses: from A up to the floor. That is no training. */
 	if (!isfinite(solution.left) || !(solution.term[1] > 0)
 	    || solution.term[2] / last[WORKERS] / (1 - fit->model.beta) >= solution.term[1])
 		return refuse(in, "loss: does not fall: no A > B / y / (1 - beta) explains it");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A, B, beta and R(n) from the loss log of a run: what users do not know and a run tells.
+ * A, B, beta and R(n) from the loss log of a run: users do not know them, but a run shows them.
  *
- * The log's model is the bound's own recursion (hd_elastic_bound.h), with the best loss G* beside it:
+ * The log's model is the bound's own recursion (hd_elastic_bound.h) plus the best loss G*:
  *
  *     loss_j = G* + e_j + noise,   e_1 = A,   e_{j+1} = beta e_j + B / y_j
  *
- * For a given beta that is linear in (G*, A, B): least squares, none of them below 0. beta itself is searched
- * for, by 1 - beta from 1e-7 to 0.9. G* and B can be told apart only when y changed during the run: else G* is
- * what the caller says (0 when she says nothing). How good it is, r2 says: 1 - residuals / variance.
+ * For a given beta that is linear in (G*, A, B): least squares, none of them below 0. beta itself is searched by 1 -
+ * beta from 1e-7 to 0.9. G* and B can be distinguished only when y changed during the run: otherwise G* is the caller's
+ * (0 if not given). r2 is the quality of the fit: 1 - residuals / variance.
  */
 #ifndef HD_ELASTIC_FIT_H
 #define HD_ELASTIC_FIT_H
@@ -22,13 +22,13 @@
 struct hd_elastic_fit {
 	struct hd_elastic_model model;
 	double best; /* G* */
-	bool best_fitted; /* y changed: the log told it */
+	bool best_fitted; /* y changed: it follows from the log */
 	double r2;
 	double residual; /* root of the mean square, in the loss's unit */
 	uint32_t rows;
 	uint32_t last_step;
 	double last_loss;
-	/* R(n), by the workers of the steps; count = 0 when the log has no seconds. */
+	/* R(n), by the workers of the steps; count = 0 when the log has no times. */
 	uint32_t count;
 	uint32_t y[HD_ELASTIC_FIT_COUNTS_MAX]; /* rising */
 	uint32_t steps[HD_ELASTIC_FIT_COUNTS_MAX]; /* rows with it */

@@ -5,11 +5,11 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Bounds are met to this share: sums of doubles are not exact. */
+/* Bounds are met within this share: sums of doubles are not exact. */
 #define SLACK 1e-9
 #define RAISES_MAX 64 /* of a bid on a staircase */
 #define CLOSED_ROUNDS_MAX                                                                          \
-	100000 /* far beyond what it takes: beside no solution J comes down one by one */
+	100000 /* far more than needed: near the limit of feasibility J decreases one by one */
 
 double hd_elastic_pace_s(const struct hd_elastic_pace *pace, uint32_t n) {
 	const uint32_t last = pace->count - 1;
@@ -83,23 +83,26 @@ int hd_elastic_task_check(const struct hd_elastic_task *task, char *error, size_
 	return check_pace(&task->pace, error, bytes);
 }
 
-void hd_elastic_desk_init(struct hd_elastic_desk *desk, const struct hd_elastic_task *task) {
+void hd_elastic_context_init(
+	struct hd_elastic_context *context,
+	const struct hd_elastic_task *task
+) {
 	const struct hd_elastic_pace *pace = &task->pace;
 
-	desk->task = task;
-	desk->preempt_price = task->preempt_price >= 0 ?
+	context->task = task;
+	context->preempt_price = task->preempt_price >= 0 ?
 		task->preempt_price :
 		hd_elastic_price_mean(task->price, task->price->high);
-	hd_active_inverses(&task->active, task->n_max, desk->active_inverse);
+	hd_active_inverses(&task->active, task->n_max, context->active_inverse);
 	for (uint32_t n = 1; n <= task->n_max; n++) {
-		desk->step_s[n] = hd_elastic_pace_s(pace, n);
-		desk->inverse[n] = 1.0 / n;
+		context->step_s[n] = hd_elastic_pace_s(pace, n);
+		context->inverse[n] = 1.0 / n;
 		if (pace->sync == HD_ELASTIC_SYNC_FULL)
 			continue;
-		/* N updates a step, however many compute; fewer than N never make one. */
-		desk->inverse[n] = desk->active_inverse[n] = 1.0 / pace->needed;
+		/* N updates a step, however many workers compute; fewer than N never complete one. */
+		context->inverse[n] = context->active_inverse[n] = 1.0 / pace->needed;
 		if (n < pace->needed)
-			desk->step_s[n] = INFINITY;
+			context->step_s[n] = INFINITY;
 	}
 }
 
@@ -111,7 +114,7 @@ static void fail(struct hd_elastic_plan *plan, enum hd_elastic_fails why, double
 	plan->allowed = most;
 }
 
-/* Which bound fails. */
+/* Finds the bound that fails. */
 static void judge(const struct hd_elastic_task *task, struct hd_elastic_plan *plan) {
 	fail(plan, HD_ELASTIC_FAILS_NONE, 0, 0);
 	if (!(plan->error <= task->epsilon * (1 + SLACK)))
@@ -122,8 +125,8 @@ static void judge(const struct hd_elastic_task *task, struct hd_elastic_plan *pl
 		fail(plan, HD_ELASTIC_FAILS_DEADLINE, plan->seconds, task->deadline_s);
 }
 
-void hd_elastic_evaluate(const struct hd_elastic_desk *desk, struct hd_elastic_plan *plan) {
-	const struct hd_elastic_task *task = desk->task;
+void hd_elastic_evaluate(const struct hd_elastic_context *context, struct hd_elastic_plan *plan) {
+	const struct hd_elastic_task *task = context->task;
 	const struct hd_elastic_price *price = task->price;
 	const uint32_t n = plan->n, high = plan->n_high;
 	const double some = hd_elastic_price_share(price, plan->bid);
@@ -133,18 +136,19 @@ void hd_elastic_evaluate(const struct hd_elastic_desk *desk, struct hd_elastic_p
 	double step_s, work, pay;
 
 	plan->gamma = some > 0 ? all / some : 1;
-	plan->inverse = plan->gamma * desk->inverse[n] + (1 - plan->gamma) * desk->inverse[high];
+	plan->inverse
+		= plan->gamma * context->inverse[n] + (1 - plan->gamma) * context->inverse[high];
 	plan->error = hd_elastic_error(&task->model, plan->inverse, plan->iterations);
-	step_s = plan->gamma * desk->step_s[n];
+	step_s = plan->gamma * context->step_s[n];
 	work = n * step_s;
-	pay = n * desk->step_s[n] * hd_elastic_price_paid(price, fmin(plan->bid_low, plan->bid));
+	pay = n * context->step_s[n] * hd_elastic_price_paid(price, fmin(plan->bid_low, plan->bid));
 	/* With one bid there is no second part (and n_high may be too few for N-sync: 0 x infinity). */
 	if (plan->gamma < 1) {
-		const double part_s = (1 - plan->gamma) * desk->step_s[high];
+		const double part_s = (1 - plan->gamma) * context->step_s[high];
 
 		step_s += part_s;
 		work += high * part_s;
-		pay += high * desk->step_s[high]
+		pay += high * context->step_s[high]
 			* (hd_elastic_price_paid(price, plan->bid)
 			   - hd_elastic_price_paid(price, fmin(plan->bid_low, plan->bid)));
 	}
@@ -154,23 +158,23 @@ void hd_elastic_evaluate(const struct hd_elastic_desk *desk, struct hd_elastic_p
 	judge(task, plan);
 }
 
-/* Where even the highest bid is too low: what that one would give. */
-static int over_time(const struct hd_elastic_desk *desk, struct hd_elastic_plan *plan) {
-	plan->bid = plan->bid_low = desk->task->price->high;
-	hd_elastic_evaluate(desk, plan);
+/* Even the highest bid is too low: the plan with that one. */
+static int over_time(const struct hd_elastic_context *context, struct hd_elastic_plan *plan) {
+	plan->bid = plan->bid_low = context->task->price->high;
+	hd_elastic_evaluate(context, plan);
 	if (plan->fails == HD_ELASTIC_FAILS_NONE)
 		return 0;
 	return -ERANGE;
 }
 
-/* Bids for a share of the time; on a staircase raised until the deadline holds. */
+/* Bids for a share of the time; on a staircase they are raised until the deadline is met. */
 static int place_bids(
-	const struct hd_elastic_desk *desk,
+	const struct hd_elastic_context *context,
 	double share,
 	double gamma,
 	struct hd_elastic_plan *plan
 ) {
-	const struct hd_elastic_price *price = desk->task->price;
+	const struct hd_elastic_price *price = context->task->price;
 
 	for (int i = 0; i < RAISES_MAX && share <= 1 + SLACK; i++) {
 		plan->bid = hd_elastic_price_bid(price, share);
@@ -179,100 +183,100 @@ static int place_bids(
 			plan->bid_low = hd_elastic_price_bid(
 				price, gamma * hd_elastic_price_share(price, plan->bid)
 			);
-		hd_elastic_evaluate(desk, plan);
+		hd_elastic_evaluate(context, plan);
 		if (plan->fails != HD_ELASTIC_FAILS_DEADLINE)
 			return plan->fails == HD_ELASTIC_FAILS_NONE ? 0 : -ERANGE;
 		share = fmax(share, hd_elastic_price_share(price, plan->bid))
-			* (plan->seconds / desk->task->deadline_s) * (1 + SLACK);
+			* (plan->seconds / context->task->deadline_s) * (1 + SLACK);
 	}
-	return over_time(desk, plan);
+	return over_time(context, plan);
 }
 
 int hd_elastic_one_bid(
-	const struct hd_elastic_desk *desk,
+	const struct hd_elastic_context *context,
 	uint32_t n,
 	uint32_t iterations,
 	struct hd_elastic_plan *plan
 ) {
-	const double share = iterations * desk->step_s[n] / desk->task->deadline_s;
+	const double share = iterations * context->step_s[n] / context->task->deadline_s;
 
 	*plan = (struct hd_elastic_plan
-	){.way = HD_ELASTIC_WAY_ONE_BID, .n = n, .n_high = n, .iterations = iterations};
-	return place_bids(desk, share, 1, plan);
+	){.kind = HD_ELASTIC_KIND_ONE_BID, .n = n, .n_high = n, .iterations = iterations};
+	return place_bids(context, share, 1, plan);
 }
 
 int hd_elastic_two_bid(
-	const struct hd_elastic_desk *desk,
+	const struct hd_elastic_context *context,
 	uint32_t n,
 	uint32_t n_high,
 	uint32_t iterations,
 	struct hd_elastic_plan *plan
 ) {
-	const struct hd_elastic_task *task = desk->task;
+	const struct hd_elastic_task *task = context->task;
 	const double needed = hd_elastic_needed(&task->model, task->epsilon, iterations);
-	const double few = desk->inverse[n_high], many = desk->inverse[n];
+	const double few = context->inverse[n_high], many = context->inverse[n];
 	double gamma, step_s;
 
 	*plan = (struct hd_elastic_plan){
-		.way = HD_ELASTIC_WAY_TWO_BID,
+		.kind = HD_ELASTIC_KIND_TWO_BID,
 		.n = n,
 		.n_high = n_high,
 		.iterations = iterations,
 	};
 	if (task->pace.sync != HD_ELASTIC_SYNC_FULL) {
 		plan->bid = plan->bid_low = task->price->high;
-		hd_elastic_evaluate(desk, plan);
-		fail(plan, HD_ELASTIC_FAILS_WAY, 0, 0);
+		hd_elastic_evaluate(context, plan);
+		fail(plan, HD_ELASTIC_FAILS_KIND, 0, 0);
 		return -ERANGE;
 	}
-	/* gamma*: both bounds tight. Below 0: n_high alone are enough; above 1: n are too few. */
+	/* gamma*: both bounds tight. Below 0: n_high workers alone are enough; above 1: n are too few. */
 	gamma = n_high < n ? (few - needed) / (few - many) : 1;
 	gamma = gamma < 0 ? 0 : gamma > 1 ? 1 : gamma;
-	step_s = gamma * desk->step_s[n] + (1 - gamma) * desk->step_s[n_high];
-	(void)place_bids(desk, iterations * step_s / task->deadline_s, gamma, plan);
+	step_s = gamma * context->step_s[n] + (1 - gamma) * context->step_s[n_high];
+	(void)place_bids(context, iterations * step_s / task->deadline_s, gamma, plan);
 	if (task->price->kind == HD_ELASTIC_PRICE_TRACE)
-		(void)hd_elastic_stairs(desk, n, n_high, iterations, plan);
+		(void)hd_elastic_stairs(context, n, n_high, iterations, plan);
 	return plan->fails == HD_ELASTIC_FAILS_NONE ? 0 : -ERANGE;
 }
 
 int hd_elastic_preemptible(
-	const struct hd_elastic_desk *desk,
+	const struct hd_elastic_context *context,
 	uint32_t n,
 	uint32_t iterations,
 	struct hd_elastic_plan *plan
 ) {
-	const struct hd_elastic_task *task = desk->task;
+	const struct hd_elastic_task *task = context->task;
 	const double any = hd_active_any(&task->active, n), steps = iterations;
 
 	*plan = (struct hd_elastic_plan){
-		.way = HD_ELASTIC_WAY_PREEMPTIBLE,
+		.kind = HD_ELASTIC_KIND_PREEMPTIBLE,
 		.n = n,
 		.n_high = n,
 		.iterations = iterations,
 		.bid = -1,
 		.bid_low = -1,
 		.gamma = 1,
-		.inverse = desk->active_inverse[n],
+		.inverse = context->active_inverse[n],
 	};
 	plan->error = hd_elastic_error(&task->model, plan->inverse, iterations);
-	/* Moments without any worker are waited through, and not paid for. */
-	plan->seconds = steps * desk->step_s[n] / any;
-	plan->worker_s = steps * desk->step_s[n] * hd_active_mean(&task->active, n);
-	plan->cost = plan->worker_s * desk->preempt_price;
+	/* Times without any worker are waited for, but not paid. */
+	plan->seconds = steps * context->step_s[n] / any;
+	plan->worker_s = steps * context->step_s[n] * hd_active_mean(&task->active, n);
+	plan->cost = plan->worker_s * context->preempt_price;
 	judge(task, plan);
 	return plan->fails == HD_ELASTIC_FAILS_NONE ? 0 : -ERANGE;
 }
 
 /* --- the closed form --- */
 
-/* What epsilon the stationary point J belongs to; falls with J. */
+/* The epsilon of the stationary point J; decreases with J. */
 static double stationary_error(const struct hd_elastic_model *m, double steps) {
 	const double rate = -log(m->beta), left = exp(-rate * steps);
 
 	return m->a * left * (steps * rate + 1 - left) / (1 + left * (steps * rate - 1));
 }
 
-/* n(J): workers that J steps need, real; INFINITY when none are enough. */
+/* n(J): workers that J steps need, real; INFINITY when no number is enough. */
 static double workers_for(const struct hd_elastic_model *m, double epsilon, double steps) {
 	const double left = exp(steps * log(m->beta)), room = epsilon - m->a * left;
 
@@ -311,7 +315,8 @@ int hd_elastic_closed(
 	return 0;
 }
 
-/* Fewer steps need more workers, whose steps are slower: from above, J comes down to the most that are in time. */
+/* Fewer steps need more workers, whose steps are slower: from above, J decreases to the largest that meets the
+ * deadline. */
 int hd_elastic_closed_in_time(
 	const struct hd_elastic_task *task,
 	struct hd_elastic_closed *closed

@@ -5,11 +5,11 @@
 
 #include "hd_elastic.h"
 
-/* A decision in words; what does not fit is cut. */
+/* A decision with its reason as text, cut where it does not fit. */
 __attribute__((format(printf, 3, 4))) void
-hd_elastic_say(struct hd_elastic_decision *out, uint32_t target, const char *format, ...);
+hd_elastic_explain(struct hd_elastic_decision *out, uint32_t target, const char *format, ...);
 
-/* hd_elastic_shape.c: the words of `scale`. False: no such one. */
+/* hd_elastic_shape.c: the names of `scale`. False: there is no such name. */
 const char *hd_elastic_scale_name(enum hd_elastic_rate_rule rule);
 bool hd_elastic_scale_find(const char *name, enum hd_elastic_rate_rule *rule);
 

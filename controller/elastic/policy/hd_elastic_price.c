@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENDS_MIN 1e-9 /* of a Gaussian that must be within its ends */
+#define ENDS_MIN 1e-9 /* share of a Gaussian that must be within its limits */
 
 static int refuse(char *error, size_t bytes, const char *what, double value, const char *limit) {
 	(void)snprintf(error, bytes, "price: %s: %g (%s)", what, value, limit);
 	return -EINVAL;
 }
 
-/* Both ends: numbers, not negative, in order. */
+/* Both limits: numbers, not negative, in order. */
 static int check_ends(double low, double high, char *error, size_t bytes) {
 	if (!(low >= 0 && low <= HD_ELASTIC_PRICE_MAX))
 		return refuse(error, bytes, "low", low, "a number from 0 to 1e+09");
@@ -39,7 +39,7 @@ int hd_elastic_price_uniform(
 
 /* --- the Gaussian --- */
 
-/* P(a < Z <= b) of a standard one: from the tail that is nearer, so that nothing cancels. */
+/* P(a < Z <= b) of a standard one: from the nearer tail, without cancellation. */
 static double between(double a, double b) {
 	if (a > 0)
 		return (erfc(a * M_SQRT1_2) - erfc(b * M_SQRT1_2)) / 2;
@@ -124,12 +124,12 @@ static int by_price(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-/* How long the last price counts: as long as the others did in the mean. */
+/* How long the last price counts: the mean of the others. */
 static double last_length(const double *seconds, size_t count) {
 	return count > 1 ? (seconds[count - 1] - seconds[0]) / (double)(count - 1) : 1;
 }
 
-/* pairs[i] = price, for how long; sorted here, and added up into the staircase. */
+/* pairs[i] = price, duration; sorted here, and summed up as the staircase. */
 static void make_levels(struct hd_elastic_price *p, double (*pairs)[2]) {
 	double total = 0, paid = 0, share = 0;
 
@@ -211,12 +211,12 @@ int hd_elastic_price_trace(
 }
 
 void hd_elastic_price_fini(struct hd_elastic_price *price) {
-	free(price->seconds); /* one piece with the others */
+	free(price->seconds); /* one allocation with the others */
 	price->seconds = NULL;
 	price->count = price->levels = 0;
 }
 
-/* The last level that is not above the bid: its index + 1; 0 when all are. */
+/* The last level that is not above the bid: its index + 1; 0 when all are above. */
 static size_t level_of(const struct hd_elastic_price *p, double bid) {
 	size_t low = 0, high = p->levels;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an instance may cost in the next moment: a distribution F of prices on [low, high]. A worker with
- * bid b runs while the price is at most b, which is the share F(b) of the time.
+ * The price of an instance at a random time: a distribution F on [low, high]. A worker with bid b runs while the price
+ * is at most b, which is the share F(b) of the time.
  *
- * Three models: uniform; a Gaussian cut off at both ends; and a trace of a real market, in which each
- * price counts for as long as it held (the last one for the mean of the others' lengths). With a trace F
- * is a staircase: its inverse is the least price that was low enough for so much of the time.
+ * Three models: uniform; a Gaussian cut off at both ends; and a trace of a real market, in which each price counts for
+ * as long as it held (the last one for the mean of the others' lengths). With a trace F is a staircase: its inverse is
+ * the lowest price that was not exceeded for that share of the time.
  */
 #ifndef HD_ELASTIC_PRICE_H
 #define HD_ELASTIC_PRICE_H
@@ -22,19 +22,19 @@ enum hd_elastic_price_kind {
 
 struct hd_elastic_price {
 	enum hd_elastic_price_kind kind;
-	double low, high; /* least and most that it can be, for one worker and one second */
-	double mean, deviation; /* of GAUSSIAN, before it is cut */
+	double low, high; /* lowest and highest price, for one worker and one second */
+	double mean, deviation; /* of GAUSSIAN, before it is truncated */
 	/* Of TRACE: */
 	size_t count;
 	double *seconds; /* rising */
-	double *value; /* from that moment on */
+	double *value; /* from that time on */
 	size_t levels;
 	double *level; /* distinct prices, rising */
 	double *share; /* F(level) */
 	double *paid; /* integral of p dF up to level */
 };
 
-/* Each: 0, or -EINVAL with "price: ..." in error. fini() frees what a trace holds; harmless on others. */
+/* Each: 0, or -EINVAL with "price: ..." in error. fini() frees the tables of a trace; it has no effect on others. */
 int hd_elastic_price_uniform(
 	double low,
 	double high,
@@ -62,11 +62,11 @@ void hd_elastic_price_fini(struct hd_elastic_price *price);
 double hd_elastic_price_share(const struct hd_elastic_price *price, double bid);
 /* The least bid with F(bid) >= share; low for share <= 0, high for share >= 1. */
 double hd_elastic_price_bid(const struct hd_elastic_price *price, double share);
-/* The integral of p dF up to the bid: mean price of a moment, where moments above the bid cost nothing. */
+/* The integral of p dF up to the bid: the mean price over time, where times above the bid cost nothing. */
 double hd_elastic_price_paid(const struct hd_elastic_price *price, double bid);
 /* E[p | p <= bid]; low when no price is that low. */
 double hd_elastic_price_mean(const struct hd_elastic_price *price, double bid);
-/* Of a trace: the price at that moment, counted from its beginning; it begins again after its end. */
+/* Of a trace: the price at that time from its beginning; after its end it begins again. */
 double hd_elastic_price_at(const struct hd_elastic_price *price, double seconds);
 
 #endif

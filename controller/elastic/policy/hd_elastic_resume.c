@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of an owner outlives it: its next life sets the words, and goes on from here. */
+/* Restores an owner in the next process, after its words were set. */
 #include "hd_elastic.h"
 #include "hd_text.h"
 

@@ -19,7 +19,7 @@ enum {
 static const struct hd_elastic_key keys[] = {
 	[KEY_N]
 	= {"n",
-	   "workers to begin with (0: as many as there are)",
+	   "initial number of workers (0: those present)",
 	   .most = HD_WORKERS_MAX,
 	   .whole = true},
 	[KEY_EVERY] = {"every", "seconds between two decisions", .most = 86400, .fallback = 20},
@@ -30,16 +30,16 @@ static const struct hd_elastic_key keys[] = {
 	   .most = 86400,
 	   .fallback = 10},
 	[KEY_TOLERANCE]
-	= {"tolerance", "percent that the loss may be worse", .most = 100, .fallback = 1},
+	= {"tolerance", "tolerated increase of the loss, in percent", .most = 100, .fallback = 1},
 	[KEY_KNEE]
 	= {"knee",
-	   "slope of the loss, for each step, above which it is flat",
+	   "slope of the loss per step above which it counts as flat",
 	   .least = -1e3,
 	   .most = -1e-12,
 	   .fallback = -7.5e-5},
 	[KEY_CONFIRM]
 	= {"confirm",
-	   "observations in which the knee must not move",
+	   "observations during which the knee must stay the same",
 	   .least = 1,
 	   .most = 1000,
 	   .fallback = 5,
@@ -50,7 +50,7 @@ static const struct hd_elastic_key keys[] = {
 struct state {
 	struct hd_scalein tuner;
 	uint32_t target;
-	struct hd_scalein_decision last; /* that reckoned, or what is in the way */
+	struct hd_scalein_decision last; /* the last one that was computed, or the obstacle */
 };
 
 static_assert(sizeof(struct state) <= HD_ELASTIC_STATE_BYTES, "a policy's state");
@@ -69,7 +69,7 @@ static int scalein_init(struct hd_elastic *e, char *error, size_t bytes) {
 
 	if (e->value[KEY_N] < 1)
 		e->value[KEY_N] = e->workers;
-	/* Said from now on: the words are those of the next life too. */
+	/* A setting from now on: the words are the same for the next process. */
 	e->given |= 1U << KEY_N;
 	if (e->value[KEY_N] < 1)
 		wrong = "n: policy scale-in needs it while the job has no workers";
@@ -88,10 +88,10 @@ static void scalein_observe(struct hd_elastic *e, const struct hd_elastic_observ
 	struct hd_scalein_decision d;
 
 	if (hd_scalein_update(&state->tuner, o->step, o->loss, o->workers, o->step_s) < 0)
-		return; /* nobody took part, or the step is not newer: it says nothing */
+		return; /* no workers took part, or the step is not newer: no information */
 	d = hd_scalein_decide(&state->tuner, e->last);
 	if (d.why == HD_SCALEIN_INTERVAL)
-		return; /* what was said last is still so */
+		return; /* the last decision is still valid */
 	state->last = d;
 	if (d.remove)
 		state->target = o->workers < state->target ? o->workers - 1 : state->target - 1;
@@ -101,15 +101,15 @@ static void
 scalein_decide(const struct hd_elastic *e, double now, struct hd_elastic_decision *out) {
 	const struct state *state = (const struct state *)(const void *)e->state;
 	const struct hd_scalein_decision *d = &state->last;
-	bool reckoned = d->why == HD_SCALEIN_REMOVE || d->why == HD_SCALEIN_KEEP
-		|| d->why == HD_SCALEIN_UNSURE;
+	bool estimated = d->why == HD_SCALEIN_REMOVE || d->why == HD_SCALEIN_KEEP
+		|| d->why == HD_SCALEIN_UNKNOWN;
 
 	(void)now;
-	if (!reckoned) {
-		hd_elastic_say(out, state->target, "%s", hd_scalein_why_text(d->why));
+	if (!estimated) {
+		hd_elastic_explain(out, state->target, "%s", hd_scalein_why_text(d->why));
 		return;
 	}
-	hd_elastic_say(
+	hd_elastic_explain(
 		out,
 		state->target,
 		"%s: %.4g after %.4g s, of %.4g (%+.3g %%, to within %.2g)",
@@ -124,7 +124,7 @@ scalein_decide(const struct hd_elastic *e, double now, struct hd_elastic_decisio
 
 const struct hd_elastic_policy hd_elastic_scalein = {
 	.name = "scale-in",
-	.help = "n workers, fewer once the loss is flat and hardly suffers",
+	.help = "n workers; fewer when the loss is flat and hardly increases",
 	.keys = keys,
 	.state_bytes = sizeof(struct state),
 	.releases = true,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The best plan of each way, over the numbers of workers and of steps. */
+/* The best plan of each kind, over the numbers of workers and of steps. */
 #include "hd_elastic_plan.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@ uint32_t hd_elastic_next_n(uint32_t n) {
 	return n < 32 ? n + 1 : n + n / 8;
 }
 
-/* Which bound fails says how near a plan came: the error is asked first, the deadline last. */
+/* The bound that fails shows how near a plan came: the error is checked first, the deadline last. */
 void hd_elastic_keep(struct hd_elastic_plan *best, const struct hd_elastic_plan *other) {
 	bool better;
 
@@ -26,33 +26,33 @@ void hd_elastic_keep(struct hd_elastic_plan *best, const struct hd_elastic_plan 
 		*best = *other;
 }
 
-/* One plan for n workers with the fewest steps for the error. When there are none such: the plan of the most
- * steps, with what the error comes down to in the end. */
+/* One plan for n workers with the fewest steps for the error. If the error cannot be reached: the plan of the most
+ * steps, with the limit of the error. */
 static void plan_for(
-	const struct hd_elastic_desk *desk,
-	enum hd_elastic_way way,
+	const struct hd_elastic_context *context,
+	enum hd_elastic_kind kind,
 	uint32_t n,
 	struct hd_elastic_plan *plan
 ) {
-	const struct hd_elastic_task *task = desk->task;
-	const bool preempted = way == HD_ELASTIC_WAY_PREEMPTIBLE;
-	const double inverse = preempted ? desk->active_inverse[n] : desk->inverse[n];
+	const struct hd_elastic_task *task = context->task;
+	const bool preempted = kind == HD_ELASTIC_KIND_PREEMPTIBLE;
+	const double inverse = preempted ? context->active_inverse[n] : context->inverse[n];
 	uint32_t iterations;
 	const int status = hd_elastic_iterations(&task->model, inverse, task->epsilon, &iterations);
 
 	if (status)
 		iterations = task->iterations_max;
 	if (preempted) {
-		(void)hd_elastic_preemptible(desk, n, iterations, plan);
-	} else if (way == HD_ELASTIC_WAY_FIXED) {
+		(void)hd_elastic_preemptible(context, n, iterations, plan);
+	} else if (kind == HD_ELASTIC_KIND_FIXED) {
 		*plan = (struct hd_elastic_plan
 		){.n = n, .n_high = n, .iterations = iterations, .bid = task->price->high};
 		plan->bid_low = plan->bid;
-		hd_elastic_evaluate(desk, plan);
+		hd_elastic_evaluate(context, plan);
 	} else {
-		(void)hd_elastic_one_bid(desk, n, iterations, plan);
+		(void)hd_elastic_one_bid(context, n, iterations, plan);
 	}
-	plan->way = way;
+	plan->kind = kind;
 	if (status) {
 		plan->fails = HD_ELASTIC_FAILS_ERROR;
 		plan->reached = hd_elastic_floor(&task->model, inverse);
@@ -61,56 +61,58 @@ static void plan_for(
 }
 
 static void
-scan_n(const struct hd_elastic_desk *desk, enum hd_elastic_way way, struct hd_elastic_plan *best) {
-	plan_for(desk, way, 1, best);
-	for (uint32_t n = 2; n <= desk->task->n_max; n++) {
+scan_n(const struct hd_elastic_context *context,
+       enum hd_elastic_kind kind,
+       struct hd_elastic_plan *best) {
+	plan_for(context, kind, 1, best);
+	for (uint32_t n = 2; n <= context->task->n_max; n++) {
 		struct hd_elastic_plan plan;
 
-		plan_for(desk, way, n, &plan);
+		plan_for(context, kind, n, &plan);
 		hd_elastic_keep(best, &plan);
 	}
 }
 
 /* --- two bids --- */
 
-/* What the search over J goes down: the cost, and beyond all costs how far the bound is missed. */
+/* The search over J minimises this: the cost, and above all costs the excess over the bound. */
 static double height(const struct hd_elastic_plan *plan) {
 	if (plan->fails == HD_ELASTIC_FAILS_NONE)
 		return plan->cost;
 	return 1e100 * (1 + plan->reached / plan->allowed);
 }
 
-/* The best J for n and n_high. On a trace that of the best bids; else from the fewest steps of n to those of n_high,
- * between which the cost has one valley (tests compare with every J). Golden section over whole numbers. */
+/* The best J for n and n_high. On a trace, that of the best bids; else from the fewest steps of n to those of n_high,
+ * between which the cost has one minimum (tests compare with every J). Golden section over whole numbers. */
 static void two_bid_for(
-	const struct hd_elastic_desk *desk,
+	const struct hd_elastic_context *context,
 	uint32_t n,
 	uint32_t n_high,
 	struct hd_elastic_plan *best
 ) {
-	const struct hd_elastic_task *task = desk->task;
+	const struct hd_elastic_task *task = context->task;
 	struct hd_elastic_plan one, two;
 	uint32_t low, high;
 
 	if (task->price->kind == HD_ELASTIC_PRICE_TRACE) {
-		(void)hd_elastic_stairs(desk, n, n_high, 0, best);
+		(void)hd_elastic_stairs(context, n, n_high, 0, best);
 		return;
 	}
-	if (hd_elastic_iterations(&task->model, desk->inverse[n], task->epsilon, &low)
+	if (hd_elastic_iterations(&task->model, context->inverse[n], task->epsilon, &low)
 	    || low > task->iterations_max)
 		return;
-	if (hd_elastic_iterations(&task->model, desk->inverse[n_high], task->epsilon, &high)
+	if (hd_elastic_iterations(&task->model, context->inverse[n_high], task->epsilon, &high)
 	    || high > task->iterations_max)
 		high = task->iterations_max;
-	/* More steps than the deadline has room for, at the faster pace, are never a plan. */
-	one.seconds = task->deadline_s / fmin(desk->step_s[n], desk->step_s[n_high]);
+	/* More steps than fit into the deadline, at the faster pace, are never a plan. */
+	one.seconds = task->deadline_s / fmin(context->step_s[n], context->step_s[n_high]);
 	if (one.seconds < high)
 		high = one.seconds > low ? (uint32_t)one.seconds : low;
 	while (high - low > 2) {
 		const uint32_t part = (uint32_t)((high - low) * 0.381966) + 1;
 
-		(void)hd_elastic_two_bid(desk, n, n_high, low + part, &one);
-		(void)hd_elastic_two_bid(desk, n, n_high, high - part, &two);
+		(void)hd_elastic_two_bid(context, n, n_high, low + part, &one);
+		(void)hd_elastic_two_bid(context, n, n_high, high - part, &two);
 		if (low + part >= high - part)
 			break;
 		if (height(&one) <= height(&two))
@@ -119,16 +121,16 @@ static void two_bid_for(
 			low += part;
 	}
 	for (uint32_t j = low; j <= high; j++) {
-		(void)hd_elastic_two_bid(desk, n, n_high, j, &one);
+		(void)hd_elastic_two_bid(context, n, n_high, j, &one);
 		hd_elastic_keep(best, &one);
 	}
 }
 
-/* From the best of the grid downhill, in steps of workers that get smaller. */
-static void refine(const struct hd_elastic_desk *desk, struct hd_elastic_plan *best) {
+/* From the best of the grid downhill, in decreasing steps of workers. */
+static void refine(const struct hd_elastic_context *context, struct hd_elastic_plan *best) {
 	static const int moves[][2]
 		= {{1, 0}, {-1, 0}, {0, 1}, {0, -1}, {1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
-	const int most = (int)desk->task->n_max;
+	const int most = (int)context->task->n_max;
 
 	for (int step = best->n > 32 ? (int)best->n / 16 : 1; step > 0;) {
 		const struct hd_elastic_plan from = *best;
@@ -138,63 +140,63 @@ static void refine(const struct hd_elastic_desk *desk, struct hd_elastic_plan *b
 			const int n_high = (int)from.n_high + step * moves[i][1];
 
 			if (n_high >= 1 && n_high <= n && n <= most)
-				two_bid_for(desk, (uint32_t)n, (uint32_t)n_high, best);
+				two_bid_for(context, (uint32_t)n, (uint32_t)n_high, best);
 		}
 		if (best->n == from.n && best->n_high == from.n_high)
 			step /= 2;
 	}
 }
 
-static void scan_two(const struct hd_elastic_desk *desk, struct hd_elastic_plan *best) {
-	const uint32_t most = desk->task->n_max;
+static void scan_two(const struct hd_elastic_context *context, struct hd_elastic_plan *best) {
+	const uint32_t most = context->task->n_max;
 
-	/* One bid is two that are equal. */
-	scan_n(desk, HD_ELASTIC_WAY_ONE_BID, best);
-	best->way = HD_ELASTIC_WAY_TWO_BID;
-	if (desk->task->pace.sync != HD_ELASTIC_SYNC_FULL) {
-		(void)hd_elastic_two_bid(desk, best->n, best->n, best->iterations, best);
+	/* One bid is two equal ones. */
+	scan_n(context, HD_ELASTIC_KIND_ONE_BID, best);
+	best->kind = HD_ELASTIC_KIND_TWO_BID;
+	if (context->task->pace.sync != HD_ELASTIC_SYNC_FULL) {
+		(void)hd_elastic_two_bid(context, best->n, best->n, best->iterations, best);
 		return;
 	}
 	for (uint32_t n = 2; n <= most;
 	     n = n < most && hd_elastic_next_n(n) > most ? most : hd_elastic_next_n(n))
 		for (uint32_t n_high = 1; n_high < n; n_high = hd_elastic_next_n(n_high))
-			two_bid_for(desk, n, n_high, best);
+			two_bid_for(context, n, n_high, best);
 	if (best->fails == HD_ELASTIC_FAILS_NONE)
-		refine(desk, best);
+		refine(context, best);
 }
 
 int hd_elastic_scan(
-	const struct hd_elastic_desk *desk,
-	enum hd_elastic_way way,
+	const struct hd_elastic_context *context,
+	enum hd_elastic_kind kind,
 	struct hd_elastic_plan *plan
 ) {
 	memset(plan, 0, sizeof *plan);
-	switch (way) {
-	case HD_ELASTIC_WAY_TWO_BID:
-		scan_two(desk, plan);
+	switch (kind) {
+	case HD_ELASTIC_KIND_TWO_BID:
+		scan_two(context, plan);
 		break;
-	case HD_ELASTIC_WAY_GROWTH:
-		hd_elastic_scan_growth(desk, plan);
+	case HD_ELASTIC_KIND_GROWTH:
+		hd_elastic_scan_growth(context, plan);
 		break;
-	case HD_ELASTIC_WAY_DYNAMIC:
-		hd_elastic_scan_dynamic(desk, plan);
+	case HD_ELASTIC_KIND_DYNAMIC:
+		hd_elastic_scan_dynamic(context, plan);
 		break;
-	case HD_ELASTIC_WAY_FIXED:
-	case HD_ELASTIC_WAY_ONE_BID:
-	case HD_ELASTIC_WAY_PREEMPTIBLE:
-	case HD_ELASTIC_WAYS:
-		scan_n(desk, way, plan);
+	case HD_ELASTIC_KIND_FIXED:
+	case HD_ELASTIC_KIND_ONE_BID:
+	case HD_ELASTIC_KIND_PREEMPTIBLE:
+	case HD_ELASTIC_KINDS:
+		scan_n(context, kind, plan);
 		break;
 	}
 	return plan->fails == HD_ELASTIC_FAILS_NONE ? 0 : -ERANGE;
 }
 
-int hd_elastic_scan_all(const struct hd_elastic_desk *desk, struct hd_elastic_plan *plans) {
+int hd_elastic_scan_all(const struct hd_elastic_context *context, struct hd_elastic_plan *plans) {
 	int best = -ERANGE;
 
-	for (int way = 0; way < HD_ELASTIC_WAYS; way++)
-		if (hd_elastic_scan(desk, (enum hd_elastic_way)way, &plans[way]) == 0
-		    && (best < 0 || plans[way].cost < plans[best].cost * (1 - 1e-12)))
-			best = way;
+	for (int kind = 0; kind < HD_ELASTIC_KINDS; kind++)
+		if (hd_elastic_scan(context, (enum hd_elastic_kind)kind, &plans[kind]) == 0
+		    && (best < 0 || plans[kind].cost < plans[best].cost * (1 - 1e-12)))
+			best = kind;
 	return best;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What follows from a number of workers, and from the step that comes: N, tau_max, and the factor on updates. */
+/* The values for a number of workers and for the next step: N, tau_max, and the factor on updates. */
 #include "hd_elastic.h"
 #include "hd_elastic_policy.h"
 

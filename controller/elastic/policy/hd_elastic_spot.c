@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The policies for instances that come and go with their price: one-bid, two-bid, preemptible and dynamic. The first
- * three do what `heddlectl elastic plan` found; dynamic plans by itself, again and again, with the time and the
- * error that are left (Zhang et al., arXiv 2003.05649, sections 4 to 6; hd_elastic_plan.h has the formulas).
+ * three apply a plan of `heddlectl elastic plan`; dynamic plans by itself, again and again, with the remaining time and
+ * error (Zhang et al., arXiv 2003.05649, sections 4 to 6; hd_elastic_plan.h has the formulas).
  *
- * Prices are for a worker and an hour, as in the observations. Bids hold here too, not in the market alone: clouds
- * that have no auction still have prices. While the price is not known everybody is wanted.
+ * Prices are for a worker and an hour, as in the observations. Bids also work without an auction: the policy compares
+ * the price itself. While the price is unknown, all workers are wanted.
  */
 #include "hd_elastic_plan.h"
 #include "hd_elastic_policy.h"
@@ -21,11 +21,11 @@
 #define PRICE .least = 0, .most = HD_ELASTIC_PRICE_MAX
 #define STEPS .most = HD_ELASTIC_ITERATIONS_MAX, .whole = true
 
-/* The steps of the plan are done: nothing is gained by more. */
+/* The steps of the plan are done: more have no use. */
 static bool done(const struct hd_elastic *e, double steps, struct hd_elastic_decision *out) {
 	if (!(steps > 0) || (double)e->account.step < steps)
 		return false;
-	hd_elastic_say(out, 1, "all %.0f steps of the plan are done", steps);
+	hd_elastic_explain(out, 1, "all %.0f steps of the plan are done", steps);
 	return true;
 }
 
@@ -44,7 +44,7 @@ enum {
 
 static const struct hd_elastic_key one_keys[] = {
 	[ONE_N] = {"n", "workers while the price is at most the bid", NUMBER, .required = true},
-	[ONE_BID] = {"bid", "price of a worker for an hour, at most", PRICE, .required = true},
+	[ONE_BID] = {"bid", "greatest price of a worker per hour", PRICE, .required = true},
 	[ONE_ITERATIONS] = {"iterations", "steps of the plan (0: no end)", STEPS},
 	{0},
 };
@@ -56,20 +56,22 @@ static void one_decide(const struct hd_elastic *e, double now, struct hd_elastic
 	if (done(e, e->value[ONE_ITERATIONS], out))
 		return;
 	if (e->price < 0)
-		hd_elastic_say(
+		hd_elastic_explain(
 			out, (uint32_t)n, "bid %.6g for %.0f; the price is not known", bid, n
 		);
 	else if (e->price <= bid)
-		hd_elastic_say(
+		hd_elastic_explain(
 			out, (uint32_t)n, "price %.6g, at most the bid %.6g: %.0f", e->price, bid, n
 		);
 	else
-		hd_elastic_say(out, 1, "price %.6g, above the bid %.6g: the fewest", e->price, bid);
+		hd_elastic_explain(
+			out, 1, "price %.6g, above the bid %.6g: the fewest", e->price, bid
+		);
 }
 
 const struct hd_elastic_policy hd_elastic_one_bid_policy = {
 	.name = "one-bid",
-	.help = "n workers while the price is at most the bid, else as few as may be",
+	.help = "n workers while the price is at most the bid, otherwise the minimum",
 	.keys = one_keys,
 	.releases = true,
 	.decide = one_decide,
@@ -88,7 +90,7 @@ enum {
 static const struct hd_elastic_key two_keys[] = {
 	[TWO_N] = {"n", "workers while the price is at most bid_low", NUMBER, .required = true},
 	[TWO_HIGH] = {"n_high", "of them, up to bid", NUMBER, .required = true},
-	[TWO_BID] = {"bid", "price of a worker for an hour, at most", PRICE, .required = true},
+	[TWO_BID] = {"bid", "greatest price of a worker per hour", PRICE, .required = true},
 	[TWO_LOW] = {"bid_low", "the other workers' bid", PRICE, .required = true},
 	[TWO_ITERATIONS] = {"iterations", "steps of the plan (0: no end)", STEPS},
 	{0},
@@ -111,7 +113,7 @@ static void two_decide(const struct hd_elastic *e, double now, struct hd_elastic
 	if (done(e, v[TWO_ITERATIONS], out))
 		return;
 	if (price < 0)
-		hd_elastic_say(
+		hd_elastic_explain(
 			out,
 			(uint32_t)v[TWO_N],
 			"bids %.6g and %.6g for %.0f; the price is not known",
@@ -120,7 +122,7 @@ static void two_decide(const struct hd_elastic *e, double now, struct hd_elastic
 			v[TWO_N]
 		);
 	else if (price <= v[TWO_LOW])
-		hd_elastic_say(
+		hd_elastic_explain(
 			out,
 			(uint32_t)v[TWO_N],
 			"price %.6g, at most the low bid %.6g: all %.0f",
@@ -129,7 +131,7 @@ static void two_decide(const struct hd_elastic *e, double now, struct hd_elastic
 			v[TWO_N]
 		);
 	else if (price <= v[TWO_BID])
-		hd_elastic_say(
+		hd_elastic_explain(
 			out,
 			(uint32_t)v[TWO_HIGH],
 			"price %.6g, between the bids %.6g and %.6g: %.0f",
@@ -139,14 +141,14 @@ static void two_decide(const struct hd_elastic *e, double now, struct hd_elastic
 			v[TWO_HIGH]
 		);
 	else
-		hd_elastic_say(
+		hd_elastic_explain(
 			out, 1, "price %.6g, above the high bid %.6g: the fewest", price, v[TWO_BID]
 		);
 }
 
 const struct hd_elastic_policy hd_elastic_two_bid_policy = {
 	.name = "two-bid",
-	.help = "n workers up to bid_low, n_high of them up to bid, else as few as may be",
+	.help = "n workers up to bid_low, n_high of them up to bid, otherwise the minimum",
 	.keys = two_keys,
 	.releases = true,
 	.init = two_init,
@@ -161,7 +163,7 @@ enum {
 };
 
 static const struct hd_elastic_key pre_keys[] = {
-	[PRE_N] = {"n", "workers; who is taken away is asked for again", NUMBER, .required = true},
+	[PRE_N] = {"n", "workers; preempted workers are requested again", NUMBER, .required = true},
 	[PRE_ITERATIONS] = {"iterations", "steps of the plan (0: no end)", STEPS},
 	{0},
 };
@@ -173,21 +175,21 @@ static void pre_decide(const struct hd_elastic *e, double now, struct hd_elastic
 	if (done(e, e->value[PRE_ITERATIONS], out))
 		return;
 	if (e->workers < n)
-		hd_elastic_say(
+		hd_elastic_explain(
 			out,
 			(uint32_t)n,
-			"%.0f are planned, %u are there: %.0f are asked for again",
+			"%.0f planned, %u present: %.0f requested again",
 			n,
 			e->workers,
 			n - e->workers
 		);
 	else
-		hd_elastic_say(out, (uint32_t)n, "%.0f are planned, and there", n);
+		hd_elastic_explain(out, (uint32_t)n, "%.0f planned, all present", n);
 }
 
 const struct hd_elastic_policy hd_elastic_preemptible_policy = {
 	.name = "preemptible",
-	.help = "n workers for so many steps, on instances that may be taken away",
+	.help = "n workers for a number of steps, on instances that may be preempted",
 	.keys = pre_keys,
 	.releases = true,
 	.decide = pre_decide,
@@ -236,18 +238,22 @@ static const struct hd_elastic_key dyn_keys[] = {
 	= {"b", "noise of one worker's update", .most = HD_ELASTIC_ERROR_MAX, .required = true},
 	[DYN_BETA]
 	= {"beta",
-	   "what a step leaves of the error",
+	   "factor by which a step multiplies the error",
 	   .least = 1e-9,
 	   .most = 1 - 1e-12,
 	   .required = true},
 	[DYN_EPSILON]
 	= {"epsilon",
-	   "error that is wanted",
+	   "target error",
 	   .least = 1e-30,
 	   .most = HD_ELASTIC_ERROR_MAX,
 	   .required = true},
 	[DYN_DEADLINE]
-	= {"deadline", "seconds of the job until then", .least = 1, .most = 1e9, .required = true},
+	= {"deadline",
+	   "deadline, in seconds from the start of the job",
+	   .least = 1,
+	   .most = 1e9,
+	   .required = true},
 	[DYN_STEP_S]
 	= {"step_s",
 	   "R(n): workers:seconds,...",
@@ -256,13 +262,13 @@ static const struct hd_elastic_key dyn_keys[] = {
 	   .required = true},
 	[DYN_PRICE]
 	= {"price",
-	   "of a worker for an hour: uniform:LOW:HIGH, gauss:..., or a number",
+	   "price of a worker per hour: uniform:LOW:HIGH, gauss:..., or a number",
 	   .text = true,
 	   .check = check_price,
 	   .required = true},
 	[DYN_BEST]
 	= {"best",
-	   "the best loss, if it is known: the error is measured then",
+	   "best loss, if known: the error is then measured",
 	   .least = -HD_ELASTIC_ERROR_MAX,
 	   .most = HD_ELASTIC_ERROR_MAX},
 	[DYN_EVERY]
@@ -273,13 +279,13 @@ static const struct hd_elastic_key dyn_keys[] = {
 struct dynamic {
 	struct hd_elastic_task task;
 	struct hd_elastic_price price;
-	double error; /* now: the bound with the workers that there were, or measured */
-	double slower; /* measured seconds of a step, in those of R(n): smoothed */
+	double error; /* now: the bound with the workers so far, or measured */
+	double slower; /* measured seconds of a step divided by R(n): smoothed */
 	double loss; /* smoothed */
-	bool reached; /* epsilon: once is enough, though the bound rises again with the fewest workers */
-	uint64_t step; /* up to which */
-	double planned_at; /* seconds of the job at the last observation after which it was planned anew */
-	double planned_error, planned_slower; /* what was known then */
+	bool reached; /* epsilon: once is enough, even if the bound rises again */
+	uint64_t step; /* the newest that is included */
+	double planned_at; /* seconds of the job at the observation before the last plan */
+	double planned_error, planned_slower; /* the values of that plan */
 };
 static_assert(sizeof(struct dynamic) <= HD_ELASTIC_STATE_BYTES, "state of dynamic");
 
@@ -308,8 +314,8 @@ static int dyn_init(struct hd_elastic *e, char *error, size_t bytes) {
 	return 0;
 }
 
-/* The bound goes on by the steps that were made, with the workers that made them. A measured loss, where the best
- * one is known, says it better. */
+/* The bound follows the completed steps with their workers. If the best loss is known, a measured loss is more
+ * exact. */
 static void dyn_observe(struct hd_elastic *e, const struct hd_elastic_observation *o) {
 	struct dynamic *d = state_of(e);
 	const uint32_t y = o->workers > 0 ? o->workers : 1;
@@ -337,7 +343,7 @@ static void dyn_observe(struct hd_elastic *e, const struct hd_elastic_observatio
 	d->planned_slower = d->slower;
 }
 
-/* Seconds of the job now, in whole `every`s, so that one plan holds for so long, also while no step is made. */
+/* Seconds of the job now, in multiples of `every`, so that one plan is valid for that time, even without steps. */
 static double ran_s(const struct hd_elastic *e, double now) {
 	const double ran = e->account.ran_s + (e->last >= 0 && now > e->last ? now - e->last : 0);
 
@@ -352,20 +358,20 @@ static void dyn_decide(const struct hd_elastic *e, double now, struct hd_elastic
 	int status;
 
 	if (d->reached) {
-		hd_elastic_say(out, 1, "the error that is wanted, %.4g, is reached", task.epsilon);
+		hd_elastic_explain(out, 1, "the target error, %.4g, is reached", task.epsilon);
 		return;
 	}
 	if (left_s <= 0) {
-		hd_elastic_say(
+		hd_elastic_explain(
 			out, 1, "deadline: over, at error %.4g of %.4g", d->error, task.epsilon
 		);
 		return;
 	}
 	task.price = &d->price;
-	/* As much slower as steps are, as much less time there is. */
+	/* Slower steps are the same as less time. */
 	status = hd_elastic_replan(&task, d->planned_error, left_s / d->planned_slower, &plan);
 	if (status && plan.fails == HD_ELASTIC_FAILS_ERROR)
-		hd_elastic_say(
+		hd_elastic_explain(
 			out,
 			plan.n,
 			"error: %.4g at best with %u workers, %.4g is wanted",
@@ -374,7 +380,7 @@ static void dyn_decide(const struct hd_elastic *e, double now, struct hd_elastic
 			task.epsilon
 		);
 	else if (status)
-		hd_elastic_say(
+		hd_elastic_explain(
 			out,
 			plan.n,
 			"deadline: %u need %.4g s, %.4g are left: at any price",
@@ -383,7 +389,7 @@ static void dyn_decide(const struct hd_elastic *e, double now, struct hd_elastic
 			left_s
 		);
 	else if (e->price >= 0 && e->price > plan.bid * HOUR * (1 + 1e-9))
-		hd_elastic_say(
+		hd_elastic_explain(
 			out,
 			1,
 			"price %.6g, above the bid %.6g (%u workers, %u steps left): the fewest",
@@ -393,7 +399,7 @@ static void dyn_decide(const struct hd_elastic *e, double now, struct hd_elastic
 			plan.iterations
 		);
 	else
-		hd_elastic_say(
+		hd_elastic_explain(
 			out,
 			plan.n,
 			"error %.4g, %.4g s left: %u for %u steps, bid %.6g",
@@ -407,7 +413,7 @@ static void dyn_decide(const struct hd_elastic *e, double now, struct hd_elastic
 
 const struct hd_elastic_policy hd_elastic_dynamic_policy = {
 	.name = "dynamic",
-	.help = "workers and bid planned anew with the time and the error that are left",
+	.help = "workers and bid, planned again with the remaining time and error",
 	.keys = dyn_keys,
 	.releases = true,
 	.init = dyn_init,

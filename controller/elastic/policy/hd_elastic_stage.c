@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plans that change while they run: workers that grow, and a second bid after a first stage. */
+/* Plans that change while they run: a growing number of workers, and a second bid after a first stage. */
 #include "hd_elastic_plan.h"
 
 #include <errno.h>
@@ -9,15 +9,17 @@
 
 /* --- growth --- */
 
-/* The last n goes on for ever: what it leads to in one piece. */
+/* The last n stays for the rest: all its steps at once. */
 static void
-grow_on(const struct hd_elastic_desk *desk, uint32_t n, double error, struct hd_elastic_plan *plan
-) {
-	const struct hd_elastic_task *task = desk->task;
+grow_on(const struct hd_elastic_context *context,
+	uint32_t n,
+	double error,
+	struct hd_elastic_plan *plan) {
+	const struct hd_elastic_task *task = context->task;
 	struct hd_elastic_task rest = *task;
-	const double inverse = desk->active_inverse[n];
+	const double inverse = context->active_inverse[n];
 	const double any = hd_active_any(&task->active, n);
-	const double work = desk->step_s[n] * hd_active_mean(&task->active, n);
+	const double work = context->step_s[n] * hd_active_mean(&task->active, n);
 	uint32_t left;
 
 	rest.model.a = error;
@@ -30,7 +32,7 @@ grow_on(const struct hd_elastic_desk *desk, uint32_t n, double error, struct hd_
 	}
 	plan->error = hd_elastic_error(&rest.model, inverse, left);
 	plan->iterations += left;
-	plan->seconds += left * desk->step_s[n] / any;
+	plan->seconds += left * context->step_s[n] / any;
 	plan->worker_s += left * work;
 }
 
@@ -62,39 +64,39 @@ static uint32_t last_like(const struct hd_elastic_growth *g, uint32_t j, uint32_
 }
 
 int hd_elastic_grow(
-	const struct hd_elastic_desk *desk,
+	const struct hd_elastic_context *context,
 	uint32_t first,
 	double eta,
 	double cost_most,
 	struct hd_elastic_plan *plan
 ) {
-	const struct hd_elastic_task *task = desk->task;
+	const struct hd_elastic_task *task = context->task;
 	const struct hd_elastic_growth growth = {first, eta, 1, task->n_max};
 	struct hd_elastic_model rest = task->model;
 	uint32_t n = first;
 
 	*plan = (struct hd_elastic_plan){
-		.way = HD_ELASTIC_WAY_GROWTH,
+		.kind = HD_ELASTIC_KIND_GROWTH,
 		.n_high = first,
 		.bid = -1,
 		.bid_low = -1,
 		.gamma = 1,
 		.eta = eta,
 	};
-	/* From one number of workers to the next, the steps of each in one piece. */
+	/* From one number of workers to the next, all steps of each at once. */
 	while (eta > 1 && n < task->n_max && rest.a > task->epsilon
 	       && plan->iterations < task->iterations_max
-	       && plan->worker_s * desk->preempt_price <= cost_most) {
+	       && plan->worker_s * context->preempt_price <= cost_most) {
 		uint32_t steps = last_like(&growth, plan->iterations + 1, n) - plan->iterations;
 		uint32_t enough;
 
-		plan->inverse = desk->active_inverse[n];
+		plan->inverse = context->active_inverse[n];
 		if (!hd_elastic_iterations(&rest, plan->inverse, task->epsilon, &enough)
 		    && enough < steps)
 			steps = enough;
 		rest.a = hd_elastic_error(&rest, plan->inverse, steps);
-		plan->seconds += steps * desk->step_s[n] / hd_active_any(&task->active, n);
-		plan->worker_s += steps * desk->step_s[n] * hd_active_mean(&task->active, n);
+		plan->seconds += steps * context->step_s[n] / hd_active_any(&task->active, n);
+		plan->worker_s += steps * context->step_s[n] * hd_active_mean(&task->active, n);
 		plan->iterations += steps;
 		plan->n = n;
 		n = hd_elastic_growth_workers(&growth, plan->iterations + 1);
@@ -102,38 +104,42 @@ int hd_elastic_grow(
 	plan->error = rest.a;
 	if (rest.a > task->epsilon) {
 		plan->n = n;
-		grow_on(desk, n, rest.a, plan);
+		grow_on(context, n, rest.a, plan);
 	}
-	plan->cost = plan->worker_s * desk->preempt_price;
+	plan->cost = plan->worker_s * context->preempt_price;
 	judge_growth(task, plan);
 	return plan->fails == HD_ELASTIC_FAILS_NONE ? 0 : -ERANGE;
 }
 
-void hd_elastic_scan_growth(const struct hd_elastic_desk *desk, struct hd_elastic_plan *best) {
-	const uint32_t most = desk->task->n_max;
+void hd_elastic_scan_growth(
+	const struct hd_elastic_context *context,
+	struct hd_elastic_plan *best
+) {
+	const uint32_t most = context->task->n_max;
 	struct hd_elastic_plan still, plan;
 
-	(void)hd_elastic_scan(desk, HD_ELASTIC_WAY_PREEMPTIBLE, &still);
+	(void)hd_elastic_scan(context, HD_ELASTIC_KIND_PREEMPTIBLE, &still);
 	*best = still;
-	best->way = HD_ELASTIC_WAY_GROWTH;
-	best->eta = 1; /* no growth at all is the least of them */
+	best->kind = HD_ELASTIC_KIND_GROWTH;
+	best->eta = 1; /* no growth is the smallest of them */
 	if (still.fails == HD_ELASTIC_FAILS_ERROR)
 		return;
-	/* From n_1 to n_max within a quarter to eight times the steps of the plan that does not grow. */
+	/* From n_1 to n_max within a quarter to eight times the steps of the plan without growth. */
 	for (uint32_t first = 1; first < most; first *= 2)
 		for (int part = 0; part <= 5; part++) {
 			const double steps = ldexp(still.iterations, part - 2);
 			const double eta = exp(log((double)most / first) / fmax(steps, 1));
 			const bool met = best->fails == HD_ELASTIC_FAILS_NONE;
 
-			(void)hd_elastic_grow(desk, first, eta, met ? best->cost : INFINITY, &plan);
+			(void
+			)hd_elastic_grow(context, first, eta, met ? best->cost : INFINITY, &plan);
 			hd_elastic_keep(best, &plan);
 		}
 }
 
 /* --- stages --- */
 
-/* The fewest steps with n workers from here, and the bid for the time that is left. False: the floor is too high. */
+/* The fewest steps with n workers from here, and the bid for the remaining time. False: the floor is too high. */
 static bool plan_rest(
 	const struct hd_elastic_task *task,
 	const struct hd_elastic_model *model,
@@ -172,7 +178,7 @@ int hd_elastic_replan(
 
 	model.a = error_now;
 	*best = (struct hd_elastic_plan){
-		.way = HD_ELASTIC_WAY_DYNAMIC,
+		.kind = HD_ELASTIC_KIND_DYNAMIC,
 		.fails = HD_ELASTIC_FAILS_ERROR,
 		.reached = hd_elastic_floor(&model, 1.0 / (full ? task->n_max : task->pace.needed)),
 		.allowed = task->epsilon,
@@ -182,40 +188,40 @@ int hd_elastic_replan(
 	};
 	for (uint32_t n = full ? 1 : task->pace.needed; n <= task->n_max;) {
 		struct hd_elastic_plan plan
-			= {.way = HD_ELASTIC_WAY_DYNAMIC, .n = n, .n_high = n, .gamma = 1};
+			= {.kind = HD_ELASTIC_KIND_DYNAMIC, .n = n, .n_high = n, .gamma = 1};
 		const uint32_t next = hd_elastic_next_n(n);
 
 		if (plan_rest(task, &model, left_s, &plan))
 			hd_elastic_keep(best, &plan);
-		/* The most belongs to the grid. */
+		/* The maximum belongs to the grid. */
 		n = n < task->n_max && next > task->n_max ? task->n_max : next;
 	}
 	return best->fails == HD_ELASTIC_FAILS_NONE ? 0 : -ERANGE;
 }
 
-/* A first stage of these steps with n workers in this share of the time; the rest is planned anew. */
+/* A first stage of these steps with n workers in this share of the time; then the rest is planned again. */
 static void try_stage(
-	const struct hd_elastic_desk *desk,
+	const struct hd_elastic_context *context,
 	const struct hd_elastic_plan *first,
 	double share_s,
 	struct hd_elastic_plan *best
 ) {
-	const struct hd_elastic_task *task = desk->task;
+	const struct hd_elastic_task *task = context->task;
 	const double stage_s = task->deadline_s * share_s;
-	const double share = first->iterations * desk->step_s[first->n] / stage_s;
+	const double share = first->iterations * context->step_s[first->n] / stage_s;
 	const double bid = hd_elastic_price_bid(task->price, share);
 	struct hd_elastic_plan plan;
 	double spent_s, work, error;
 
 	if (share > 1)
 		return;
-	error = hd_elastic_error(&task->model, desk->inverse[first->n], first->iterations);
-	spent_s = first->iterations * desk->step_s[first->n]
+	error = hd_elastic_error(&task->model, context->inverse[first->n], first->iterations);
+	spent_s = first->iterations * context->step_s[first->n]
 		/ hd_elastic_price_share(task->price, bid);
 	if (error <= task->epsilon
 	    || hd_elastic_replan(task, error, task->deadline_s - spent_s, &plan))
 		return;
-	work = first->iterations * first->n * desk->step_s[first->n];
+	work = first->iterations * first->n * context->step_s[first->n];
 	plan.first_n = first->n;
 	plan.first_iterations = first->iterations;
 	plan.first_bid = bid;
@@ -229,12 +235,15 @@ static void try_stage(
 		hd_elastic_keep(best, &plan);
 }
 
-void hd_elastic_scan_dynamic(const struct hd_elastic_desk *desk, struct hd_elastic_plan *best) {
+void hd_elastic_scan_dynamic(
+	const struct hd_elastic_context *context,
+	struct hd_elastic_plan *best
+) {
 	struct hd_elastic_plan one;
 
-	(void)hd_elastic_scan(desk, HD_ELASTIC_WAY_ONE_BID, &one);
+	(void)hd_elastic_scan(context, HD_ELASTIC_KIND_ONE_BID, &one);
 	*best = one;
-	best->way = HD_ELASTIC_WAY_DYNAMIC;
+	best->kind = HD_ELASTIC_KIND_DYNAMIC;
 	if (one.fails != HD_ELASTIC_FAILS_NONE)
 		return;
 	for (uint32_t n = 1; n <= one.n; n = hd_elastic_next_n(n))
@@ -245,6 +254,6 @@ void hd_elastic_scan_dynamic(const struct hd_elastic_desk *desk, struct hd_elast
 					= {.n = n, .n_high = n, .iterations = (uint32_t)j};
 
 				if (j > 0)
-					try_stage(desk, &first, part / (STAGES + 1.0), best);
+					try_stage(context, &first, part / (STAGES + 1.0), best);
 			}
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two bids on a trace. Its prices are levels, F is a staircase, and the closed form's bids fall between the stairs:
- * rounded up, they pay for more than they need, and the steps that were right for them are not any more. So here the
- * bids are chosen, and the steps follow: the fewest that the two levels allow. Over pairs of levels the cost has many
- * valleys; a branch and bound looks for the least.
+ * Two bids on a trace. Its prices are levels, F is a staircase, and the closed form's bids fall between levels: rounded
+ * up, they pay for more time than needed, and their number of steps is no longer optimal. So here the bids are chosen
+ * first, then the fewest steps that the two levels allow. Over pairs of levels the cost has many local minima; a branch
+ * and bound finds the smallest.
  *
- *   low |    . ' box: high in [high.first, high.last], low alike. No plan of it has fewer steps than with
+ *   low |    . ' box: high in [high.first, high.last], low in the same way. No plan of it has fewer steps than with
  *       |  .[__]  the greatest share of all n, nor pays less for a step than at the least levels, nor has
- *       |.'____ high   more time than at the highest: a box that cannot be better is left out whole.
+ *       |.'____ high   more time than at the highest: a box that cannot be better is skipped.
  */
 #include "hd_elastic_plan.h"
 
@@ -27,16 +27,16 @@ struct box {
 };
 
 struct search {
-	const struct hd_elastic_desk *desk;
+	const struct hd_elastic_context *context;
 	uint32_t n, n_high;
 	uint32_t iterations; /* 0: the fewest */
 	struct hd_elastic_plan *best;
 };
 
-/* The steps at this share of all n. False: the error is not reached with so many as there may be. */
+/* The steps at this share of all n. False: the permitted number of steps does not reach the error. */
 static bool steps_at(const struct search *s, double gamma, uint32_t *steps) {
-	const struct hd_elastic_task *task = s->desk->task;
-	const double *inverse = s->desk->inverse;
+	const struct hd_elastic_task *task = s->context->task;
+	const double *inverse = s->context->inverse;
 	const double mean = gamma * inverse[s->n] + (1 - gamma) * inverse[s->n_high];
 
 	*steps = s->iterations;
@@ -46,13 +46,13 @@ static bool steps_at(const struct search *s, double gamma, uint32_t *steps) {
 	return hd_elastic_error(&task->model, mean, s->iterations) <= task->epsilon * (1 + 1e-9);
 }
 
-/* Whether no plan of the box is in time, reaches the error and costs less than the best. */
+/* Whether no plan of the box meets the deadline, reaches the error and costs less than the best. */
 static bool hopeless(const struct search *s, const struct box *box) {
-	const struct hd_elastic_task *task = s->desk->task;
+	const struct hd_elastic_task *task = s->context->task;
 	const struct hd_elastic_price *p = task->price;
 	const double least = p->share[box->high.first], most = p->share[box->high.last];
-	const double all_s = s->desk->step_s[s->n], few_s = s->desk->step_s[s->n_high];
-	/* What a step with all costs more than one with few, by price. */
+	const double all_s = s->context->step_s[s->n], few_s = s->context->step_s[s->n_high];
+	/* The price of a step with all workers minus that of one with few. */
 	const double more = s->n * all_s - s->n_high * few_s;
 	const double all_most = fmin(p->share[box->low.last] / least, 1);
 	const double all_least = fmin(p->share[box->low.first] / most, 1);
@@ -71,9 +71,9 @@ static bool hopeless(const struct search *s, const struct box *box) {
 }
 
 static void try_levels(const struct search *s, size_t high, size_t low) {
-	const struct hd_elastic_price *p = s->desk->task->price;
+	const struct hd_elastic_price *p = s->context->task->price;
 	struct hd_elastic_plan plan = {
-		.way = HD_ELASTIC_WAY_TWO_BID,
+		.kind = HD_ELASTIC_KIND_TWO_BID,
 		.n = s->n,
 		.n_high = s->n_high,
 		.bid = p->level[high],
@@ -82,15 +82,15 @@ static void try_levels(const struct search *s, size_t high, size_t low) {
 
 	if (!steps_at(s, p->share[low] / p->share[high], &plan.iterations))
 		return;
-	hd_elastic_evaluate(s->desk, &plan);
+	hd_elastic_evaluate(s->context, &plan);
 	if (plan.fails == HD_ELASTIC_FAILS_NONE)
 		hd_elastic_keep(s->best, &plan);
 }
 
-/* A pair of 64 prices is one of 4,096, and as many halvings less one lead to all of them. */
+/* 64 prices give 4,096 pairs, and one halving fewer separates all of them. */
 static_assert(HD_ELASTIC_LOOKS_MAX >= 2 * 64 * 64 - 1, "docs/elastic.md");
 
-/* Both halves of the longer side; the lower one is looked at first. */
+/* Both halves of the longer side; the lower one is tried first. */
 static uint32_t halve(const struct box *box, struct box *halves) {
 	const size_t wide = box->high.last - box->high.first, tall = box->low.last - box->low.first;
 
@@ -106,14 +106,14 @@ static uint32_t halve(const struct box *box, struct box *halves) {
 }
 
 uint32_t hd_elastic_stairs(
-	const struct hd_elastic_desk *desk,
+	const struct hd_elastic_context *context,
 	uint32_t n,
 	uint32_t n_high,
 	uint32_t iterations,
 	struct hd_elastic_plan *best
 ) {
-	const struct search s = {desk, n, n_high, iterations, best};
-	const size_t top = desk->task->price->levels - 1;
+	const struct search s = {context, n, n_high, iterations, best};
+	const size_t top = context->task->price->levels - 1;
 	struct box boxes[BOXES_MAX] = {{{0, top}, {0, top}}};
 	uint32_t looks = 0;
 

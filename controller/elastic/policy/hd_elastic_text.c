@@ -9,7 +9,7 @@
 
 #define NUMBER_BYTES_MAX 63
 
-/* One number that ends at `stop` or at the end of the text; *at behind it. */
+/* One number that ends at `stop` or at the end of the text; *at moves behind it. */
 static bool take_number(const char **at, const char *stop, double *value) {
 	const size_t bytes = strcspn(*at, stop);
 	char text[NUMBER_BYTES_MAX + 1];
@@ -22,7 +22,7 @@ static bool take_number(const char **at, const char *stop, double *value) {
 	return hd_text_real(text, value) && isfinite(*value);
 }
 
-/* Where n belongs in the rising list; moves the others up. */
+/* Inserts n into the ascending list. */
 static void insert(struct hd_elastic_pace *pace, uint32_t n, double step_s) {
 	uint32_t i = pace->count++;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operator writes for R(n) and for prices, the same in the shell and in a policy's words. */
+/* An operator's text for R(n) and for prices, the same in the shell and in a policy's words. */
 #ifndef HD_ELASTIC_TEXT_H
 #define HD_ELASTIC_TEXT_H
 

@@ -3,16 +3,16 @@
 
 #include <stdio.h>
 
-const char *const hd_elastic_way_names[HD_ELASTIC_WAYS] = {
-	[HD_ELASTIC_WAY_FIXED] = "fixed",
-	[HD_ELASTIC_WAY_ONE_BID] = "one-bid",
-	[HD_ELASTIC_WAY_TWO_BID] = "two-bid",
-	[HD_ELASTIC_WAY_PREEMPTIBLE] = "preemptible",
-	[HD_ELASTIC_WAY_GROWTH] = "growth",
-	[HD_ELASTIC_WAY_DYNAMIC] = "dynamic",
+const char *const hd_elastic_kind_names[HD_ELASTIC_KINDS] = {
+	[HD_ELASTIC_KIND_FIXED] = "fixed",
+	[HD_ELASTIC_KIND_ONE_BID] = "one-bid",
+	[HD_ELASTIC_KIND_TWO_BID] = "two-bid",
+	[HD_ELASTIC_KIND_PREEMPTIBLE] = "preemptible",
+	[HD_ELASTIC_KIND_GROWTH] = "growth",
+	[HD_ELASTIC_KIND_DYNAMIC] = "dynamic",
 };
 
-static void say_failure(const struct hd_elastic_plan *plan, char *text, size_t bytes) {
+static void put_failure(const struct hd_elastic_plan *plan, char *text, size_t bytes) {
 	const double over = plan->reached - plan->allowed;
 
 	switch (plan->fails) {
@@ -48,7 +48,7 @@ static void say_failure(const struct hd_elastic_plan *plan, char *text, size_t b
 			over
 		);
 		break;
-	case HD_ELASTIC_FAILS_WAY:
+	case HD_ELASTIC_FAILS_KIND:
 		(void)snprintf(
 			text,
 			bytes,
@@ -67,7 +67,7 @@ void hd_elastic_why(
 	size_t bytes
 ) {
 	if (plan->fails != HD_ELASTIC_FAILS_NONE)
-		say_failure(plan, text, bytes);
+		put_failure(plan, text, bytes);
 	else if (!best || plan == best)
 		(void)snprintf(text, bytes, "meets error and deadline for the least money");
 	else if (plan->cost <= best->cost * (1 + 1e-9))
@@ -75,7 +75,7 @@ void hd_elastic_why(
 			text,
 			bytes,
 			"costs as much as %s, which is simpler",
-			hd_elastic_way_names[best->way]
+			hd_elastic_kind_names[best->kind]
 		);
 	else
 		(void)snprintf(
@@ -83,7 +83,7 @@ void hd_elastic_why(
 			bytes,
 			"costs %.6g more than %s (%.4g times as much)",
 			plan->cost - best->cost,
-			hd_elastic_way_names[best->way],
+			hd_elastic_kind_names[best->kind],
 			best->cost > 0 ? plan->cost / best->cost : 0
 		);
 }

@@ -9,7 +9,7 @@
 #define OUTLIER 0.05 /* of a step's time, away from the median of the last ten */
 #define SKIP 4 /* times of steps after a change of the pool */
 #define RECENT 10
-#define Z 1.645 /* standard errors that a margin has: 95 % of a normal distribution, one-sided */
+#define Z 1.645 /* standard errors of a margin: 95 % of a normal distribution, one-sided */
 #define PARAMETERS 4 /* of a curve */
 
 struct hd_scalein_options hd_scalein_defaults(void) {
@@ -85,7 +85,7 @@ bool hd_scalein_tau(const struct hd_scalein_speed *speed, double *a, double *b) 
 		return false;
 	*a = speed->y / speed->n;
 	*b = 0;
-	if (spread <= 1e-9 * speed->n * speed->ww) /* one number of workers */
+	if (spread <= 1e-9 * speed->n * speed->ww) /* a single number of workers */
 		return true;
 	double slope = (speed->n * speed->wy - speed->w * speed->y) / spread;
 	double at_zero = (speed->y - slope * speed->w) / speed->n;
@@ -111,7 +111,7 @@ static void history_clear(struct hd_scalein_history *h) {
 	h->pending = 0;
 }
 
-/* Each two of its points become one. An odd one at the end is left out. */
+/* Combines every two of its points. An odd one at the end is left out. */
 static void history_halve(struct hd_scalein_history *h) {
 	h->count /= 2;
 	for (uint32_t i = 0; i < h->count; i++) {
@@ -125,7 +125,7 @@ static void history_halve(struct hd_scalein_history *h) {
 	h->stride *= 2;
 }
 
-/* True: there is a point more. */
+/* True: a point was completed. */
 static bool history_add(struct hd_scalein_history *h, uint64_t step, double loss) {
 	h->pending += loss;
 	if (++h->filled < h->stride)
@@ -139,7 +139,7 @@ static bool history_add(struct hd_scalein_history *h, uint64_t step, double loss
 	return true;
 }
 
-/* What came after it, in points of the same length: a weight is one of a point. What fills no point yet is left out. */
+/* Appends the later history, in points of equal length: each point has one weight. An incomplete point is left out. */
 static void history_append(struct hd_scalein_history *h, struct hd_scalein_history *more) {
 	while (h->stride < more->stride)
 		history_halve(h);
@@ -153,20 +153,20 @@ static void history_append(struct hd_scalein_history *h, struct hd_scalein_histo
 	h->count += more->count;
 }
 
-/* Another pool begins. What smaller ones have shown says nothing of it, or of what it is compared with. */
+/* Another pool begins. The histories of smaller ones do not apply to it, nor to its reference. */
 static void history_change(struct hd_scalein *s, uint32_t workers) {
 	if (workers < s->workers) {
 		history_append(&s->larger, &s->now);
 		s->larger_workers = s->workers;
 	} else if (workers >= s->larger_workers && s->larger.count > 0) {
-		s->now = s->larger; /* as large as those: it goes on where they were */
+		s->now = s->larger; /* as large as the larger ones: their history continues */
 		history_clear(&s->larger);
 		return;
 	}
 	history_clear(&s->now);
 }
 
-/* The knee is where the slope's first small index has not moved on for `confirm` observations. */
+/* The knee is found when the slope's first small index has not moved for `confirm` observations. */
 static void look_for_knee(struct hd_scalein *s) {
 	uint32_t found
 		= hd_curve_knee(s->now.points, s->now.count, s->now.stride, s->options.knee_slope);
@@ -183,7 +183,7 @@ static void look_for_knee(struct hd_scalein *s) {
 	if (++s->stays < s->options.confirm)
 		return;
 	if (!(s->speed.n > 0) || s->now.count < HD_CURVE_FIT_MIN)
-		return; /* nothing could be decided: the next observation tries again */
+		return; /* no decision was possible: the next observation tries again */
 	s->knee_step = s->now.points[found].step > 0 ? s->now.points[found].step : 1;
 	s->candidate = found;
 	s->phase = HD_SCALEIN_FLAT;
@@ -244,12 +244,13 @@ static enum hd_scalein_why obstacle(const struct hd_scalein *s, double now_s) {
 	return HD_SCALEIN_REMOVE;
 }
 
-/* A curve, and what it was fitted to: how far noise alone may put off what it foretells. */
+/* A curve with its data: how far noise alone may change its prediction. */
 struct fit {
 	struct hd_curve curve;
 	const struct hd_scalein_history *of;
-	bool weights; /* the k-th point's is k^2 */
-	double sum, mean, spread; /* of the weights; of their steps; of the squares about that */
+	bool weights; /* the k-th point has the weight k^2 */
+	/* Of the weights; of their steps; of their squares about the mean. */
+	double sum, mean, spread;
 	double noise; /* standard deviation of a point */
 };
 
@@ -278,7 +279,7 @@ fit_to(const struct hd_scalein_history *of, enum hd_curve_kind kind, bool weight
 	fit->mean /= fit->sum;
 	for (uint32_t i = 0; i < of->count; i++)
 		fit->spread += weight_of(fit, i) * pow(of->points[i].step - fit->mean, 2);
-	points = fit->sum * fit->sum / squares; /* that count */
+	points = fit->sum * fit->sum / squares; /* effective number of points */
 	fit->noise = sqrt(left / fit->sum * points / fmax(points - PARAMETERS, 1));
 	return true;
 }
@@ -296,14 +297,14 @@ static double sway(const struct fit *fit, double level, double steps) {
 	return fit->noise * sqrt(sum);
 }
 
-/* How much higher than foretold the present pool's loss may be. It does not rise above what it was. */
+/* How much higher than predicted the present pool's loss may be. It does not rise above its past values. */
 static double above(const struct fit *fit, double to) {
 	double height = hd_curve_at(&fit->curve, fit->mean) - hd_curve_at(&fit->curve, to);
 
 	return fmin(sway(fit, 1, to - fit->mean), fmax(height, 0) + sway(fit, 1, 0));
 }
 
-/* The pool that it began with: even progress in proportion to the workers must do. False: no curve. */
+/* The first pool: even progress in proportion to the workers must be enough. False: no curve. */
 static bool judge_first(const struct hd_scalein *s, struct hd_scalein_decision *d) {
 	double t = (double)s->step, ahead, after;
 	struct fit fit;
@@ -346,7 +347,7 @@ struct hd_scalein_decision hd_scalein_decide(struct hd_scalein *s, double now_s)
 	}
 	d.s_pct = hd_scalein_s(d.p_ref, d.p_now);
 	d.why = d.s_pct - d.margin_pct > least ? HD_SCALEIN_REMOVE :
-		d.s_pct > least                ? HD_SCALEIN_UNSURE :
+		d.s_pct > least                ? HD_SCALEIN_UNKNOWN :
 						 HD_SCALEIN_KEEP;
 	d.remove = d.why == HD_SCALEIN_REMOVE;
 	s->decided_at = now_s;
@@ -362,7 +363,7 @@ const char *hd_scalein_why_text(enum hd_scalein_why why) {
 		[HD_SCALEIN_INTERVAL] = "it has been decided a moment ago",
 		[HD_SCALEIN_FEW_POINTS] = "too few losses since the last change",
 		[HD_SCALEIN_NO_TIMES] = "no times of steps yet",
-		[HD_SCALEIN_UNSURE] = "the losses do not say yet",
+		[HD_SCALEIN_UNKNOWN] = "the losses do not say yet",
 	};
 
 	assert(why < HD_SCALEIN_WHY_COUNT);

@@ -6,14 +6,14 @@
 #include <math.h>
 #include <string.h>
 
-#define GROUPS_MAX 128 /* of neighbours, that a fit looks at */
+#define GROUPS_MAX 128 /* groups of neighbours in a fit */
 #define STEPS_FIRST 4 /* of each start */
 #define STEPS_LAST 200 /* of the best one */
 #define SECTIONS 16 /* of a golden section search */
 #define SPAN 20
 #define TERMS_MAX 3
 
-/* What a fit looks at: groups of neighbours, times in units of the last. */
+/* The data of a fit: groups of neighbours, times in units of the last. */
 struct sample {
 	uint32_t count;
 	double u[GROUPS_MAX], log_u[GROUPS_MAX], loss[GROUPS_MAX], weight[GROUPS_MAX];
@@ -63,7 +63,7 @@ static bool solve(double a[4][5], uint32_t n) {
 	return true;
 }
 
-/* Sums of products of up to three terms and what they are to make: enough for every subset. */
+/* Sums of products of up to three terms and the target: enough for every subset. */
 struct normal {
 	uint32_t terms;
 	double products[TERMS_MAX][TERMS_MAX], right[TERMS_MAX], square;
@@ -78,7 +78,7 @@ static void normal_add(struct normal *normal, const double *term, double value, 
 	normal->square += weight * value * value;
 }
 
-/* The best of one subset of the terms; INFINITY: it has a negative factor or none. */
+/* The best of one subset of the terms; INFINITY: a factor is negative, or there is no solution. */
 static double
 subset_solve(const struct normal *normal, uint32_t subset, double factors[TERMS_MAX]) {
 	double a[4][5] = {0}, left = normal->square;
@@ -104,7 +104,7 @@ subset_solve(const struct normal *normal, uint32_t subset, double factors[TERMS_
 	return left;
 }
 
-/* Least squares with factors that are not negative: of at most three terms every subset is tried. */
+/* Least squares with factors that are not negative: every subset of the at most three terms is tried. */
 static bool not_negative(const struct normal *normal, double factors[TERMS_MAX]) {
 	double best = INFINITY, tried[TERMS_MAX];
 
@@ -122,8 +122,8 @@ static bool not_negative(const struct normal *normal, double factors[TERMS_MAX])
 /* --- a fit -------------------------------------------------------------------------------------- */
 
 /*
- * With theta3 and the power known the rest is linear: 1 / (l - theta3). An error e of l is one of e / (l - theta3)^2
- * there, so that is what weighs.
+ * With theta3 and the power known the rest is linear: 1 / (l - theta3). An error e of l is an error of e / (l -
+ * theta3)^2 there, which gives the weights.
  */
 static bool start(const struct sample *sample, double floor, double power, struct hd_curve *curve) {
 	bool reference = curve->kind == HD_CURVE_REFERENCE;
@@ -177,7 +177,7 @@ slopes(const struct hd_curve *curve, const struct sample *sample, uint32_t i, do
 	return value + theta[3];
 }
 
-/* The weighted squares that are left over; with `normal` J'WJ and J'Wr too. */
+/* The weighted squares of the residuals; with `normal` J'WJ and J'Wr too. */
 static double
 squares(const struct hd_curve *curve, const struct sample *sample, double normal[4][5]) {
 	double sum = 0;
@@ -197,7 +197,7 @@ squares(const struct hd_curve *curve, const struct sample *sample, double normal
 	return isfinite(sum) ? sum : INFINITY;
 }
 
-/* Solves for the steps of `free` parameters, where the others make theirs. */
+/* Solves for the steps of the `free` parameters, for given steps of the others. */
 static bool solve_free(double normal[4][5], double damping, const bool free[4], double step[4]) {
 	double a[4][5] = {0};
 	uint32_t used[4], n = 0;
@@ -219,7 +219,7 @@ static bool solve_free(double normal[4][5], double damping, const bool free[4], 
 	return true;
 }
 
-/* A damped step. What it would take below its bound goes to the bound, and the others make up for that. */
+/* A damped step. A parameter that would go below its bound is set to the bound, and the others compensate. */
 static bool
 step_of(const struct hd_curve *curve, double normal[4][5], double damping, struct hd_curve *next) {
 	double step[4] = {0};
@@ -230,7 +230,7 @@ step_of(const struct hd_curve *curve, double normal[4][5], double damping, struc
 
 		free[j] = !held && normal[j][j] > 0;
 	}
-	while (again) { /* each time one is free no more */
+	while (again) { /* each time another one is fixed */
 		if (!solve_free(normal, damping, free, step))
 			return false;
 		again = false;
@@ -248,7 +248,7 @@ step_of(const struct hd_curve *curve, double normal[4][5], double damping, struc
 	return true;
 }
 
-/* At most `steps` tries; a step that makes it worse is tried again, shorter. Returns what is left over. */
+/* At most `steps` tries; a step that increases the error is tried again, shorter. Returns the residual. */
 static double improve(struct hd_curve *curve, const struct sample *sample, uint32_t steps) {
 	double normal[4][5], damping = 1e-3;
 	double left = squares(curve, sample, normal);
@@ -275,13 +275,13 @@ static double improve(struct hd_curve *curve, const struct sample *sample, uint3
 	return left;
 }
 
-/* What is left over with this floor and power; *curve has them. */
+/* The residual with this floor and power; *curve has them. */
 static double
 left_with(const struct sample *sample, double floor, double power, struct hd_curve *curve) {
 	return start(sample, floor, power, curve) ? squares(curve, sample, NULL) : INFINITY;
 }
 
-/* Golden sections of the floor (or of the power): along the valley in which plain steps crawl. */
+/* Golden sections of the floor (or of the power): along the valley in which plain steps are slow. */
 static void
 narrow(const struct sample *sample, double low, double high, bool power, struct hd_curve *best) {
 	const double ratio = (sqrt(5) - 1) / 2;
@@ -307,7 +307,7 @@ narrow(const struct sample *sample, double low, double high, bool power, struct 
 	}
 }
 
-/* Neighbours together, so that there are at most GROUPS_MAX of them. */
+/* Combines neighbours, so that there are at most GROUPS_MAX groups. */
 static void
 group(const struct hd_curve_point *points,
       uint32_t count,
@@ -383,7 +383,7 @@ int hd_curve_fit(
 
 /* --- the knee ----------------------------------------------------------------------------------- */
 
-/* The mean of the weighted moving averages from both ends; those of the few that are there weigh as they should. */
+/* The mean of the weighted moving averages from both ends, normalised where there are few values. */
 static void smooth(const double *values, uint32_t count, double *out) {
 	const double keep = 1 - 2.0 / (SPAN + 1);
 	double sum = 0, weight = 0;

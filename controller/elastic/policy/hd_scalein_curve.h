@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Learning curves of the scale-in tuner: what is fitted to a job's losses, and where the curve bends. Pure.
+ * Learning curves of the scale-in tuner: fits to a job's losses, and the knee of the curve. Pure.
  *
- *     knee       EWMA (span 20, of all that is there) forward and backward, their mean; differences; the same mean of
+ *     knee       EWMA (span 20, of all points) forward and backward, their mean; differences; the same mean of
  *                these: the first index whose slope is above a tolerance
  *     reference  l(t) = 1 / (theta0 t^theta2 + theta1) + theta3
  *     current    l(t) = 1 / (theta0 t^2 + theta1 t + theta2) + theta3        every theta >= 0
@@ -16,7 +16,7 @@
 #include "hd_types.h"
 
 #define HD_CURVE_POINTS_MAX 768 /* of a history */
-#define HD_CURVE_FIT_MIN 5 /* points, or nothing is fitted */
+#define HD_CURVE_FIT_MIN 5 /* points; fewer give no fit */
 
 enum hd_curve_kind {
 	HD_CURVE_REFERENCE = 0,
@@ -27,7 +27,7 @@ struct hd_curve {
 	enum hd_curve_kind kind;
 	double theta[4]; /* of t / unit */
 	double unit; /* steps; > 0 */
-	double error; /* weighted root mean square of what is left over, in units of the loss */
+	double error; /* weighted root mean square of the residuals, in units of the loss */
 };
 
 /* A loss at a step; a point may be the mean of `stride` steps. */
@@ -41,8 +41,8 @@ double hd_curve_at(const struct hd_curve *curve, double step);
 
 /*
  * Fits a curve of this kind to count points, whose steps ascend. `weights`: later points count more (the k-th has the
- * standard deviation 1/k); otherwise all count the same. At most 128 groups of neighbours are looked at.
- * Returns 0; -EINVAL (fewer than HD_CURVE_FIT_MIN points, or none of the starts is finite) with *curve as it was.
+ * standard deviation 1/k); otherwise all count the same. Uses at most 128 groups of neighbours. Returns 0; -EINVAL
+ * (fewer than HD_CURVE_FIT_MIN points, or none of the starts is finite) with *curve as it was.
  */
 int hd_curve_fit(
 	enum hd_curve_kind kind,

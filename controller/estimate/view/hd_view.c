@@ -54,7 +54,7 @@ double hd_view_believed(const struct hd_view *view, uint32_t link) {
 	return view->any_known ? best : fmax(view->initial_bps, best);
 }
 
-/* As far as one transfer can tell. */
+/* The rate that a single transfer has shown. */
 static double shown_bps(const struct hd_view_link *state) {
 	return state->summed ? fmin(state->alone_bps, state->capacity_bps) : state->capacity_bps;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What other tenants take of a link, and what that leaves us: max-min fair, our transfers standing for w flows.
+ * Other tenants' traffic on a link, and our remaining rate: max-min fair, where our transfers stand for w flows.
  *
  *   capacity |----- steady -----|-- n elastic flows --|-- ours --|
  *
- *   each elastic flow and each of our w gets x = (capacity - steady) / (n + w), unless the elastic ones are
- *   content with less: then we have what they leave.
+ *   each elastic flow and each of our w gets x = (capacity - steady) / (n + w), unless the elastic ones
+ *   need less: then we get the rest.
  */
 #include "hd_view.h"
 #include "hd_view_internal.h"
@@ -13,16 +13,16 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A report that is older says nothing: the monitor, or its way to us, is gone. */
+/* An older report is ignored: the monitor, or the path to it, is lost. */
 #define VIEW_LOAD_FRESH_NS (1500 * HD_MS)
-/* Totals over less than this hold what went into a queue rather than over the link. */
+/* Totals over a shorter time than this may measure a queue rather than the link. */
 #define VIEW_TOTAL_NS (450 * HD_MS)
-/* However full a link is of others' steady traffic, a transfer of ours gets something. */
+/* Our minimum on a link that is full of others' steady traffic. */
 #define VIEW_SHARE_LEAST (1.0 / 64)
 
-/* What of a full link the loads account for. */
+/* The share of a full link that the loads account for. */
 #define VIEW_LOAD_FULL 0.85
-/* A flow with this much of what one of ours has competes with it. */
+/* A flow with this share of the rate of one of ours competes with it. */
 #define VIEW_LIKE_OURS 0.5
 
 static double beside_ours(const struct hd_view_load *load) {
@@ -120,8 +120,8 @@ bool hd_view_covers(const struct hd_view *view, uint32_t link, hd_ns at, hd_ns n
 	return !load || load->at >= at;
 }
 
-/* Whether others' fast flows would give way to one of ours more: each of them has what one of ours has on a
- * full link, or the link is full of them. Else they are content with what they have. */
+/* Whether others' fast flows would yield to one more of ours: each of them has the rate of one of ours on a full link,
+ * or the link is full of them. Otherwise they have all that they need. */
 static bool elastic(const struct hd_view_load *load, double capacity, double room, double weight) {
 	double one = load->elastic_bps / load->flows;
 	bool full = load->pressing_bps > 0

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Probes (packet trains). Each link of a probe's way carried what was seen, that is certain; the narrowest one no more,
- * and which that is one probe does not say. But a link's fastest of several probes over different ways is what it
- * carries itself, if any of the ways was wider.
+ * Probes (packet trains). Each link of a probe's path carried the measured rate; the slowest one carries no more, but
+ * one probe does not show which that is. The fastest of several probes over different paths is the link's own rate, if
+ * any of the paths was faster.
  *
- *   more than known          believed at once
- *   about as much            that is what it carries
- *   less, three in a row     believed when two ways agree, or the rest of one is known to be wider
- *   faster than can be told  so much at least: raises
- *   in one piece             says nothing (ctl_probed())
+ *   more than the estimate   accepted at once
+ *   about as much            the link carries that
+ *   less, three in a row     accepted when two paths agree, or the rest of one is known to be faster
+ *   too fast to measure      at least this much: raises
+ *   arrived in one piece     no result (ctl_probed())
  *
- * A trunk between switches is nobody's own link and nobody's target. The probes that cross it tell of it when every
- * other link of their way has been proven to be wider lately; hosts' links are often alike, so that two
- * ways that agree prove nothing here.
+ * A trunk between switches belongs to no node and is no target. A probe that crosses it measures it when every other
+ * link of its path has recently been proven to be faster; hosts' links are often alike, so two paths that agree prove
+ * nothing here.
  */
 #include "hd_view.h"
 #include "hd_view_internal.h"
@@ -21,13 +21,13 @@
 
 /* Probes agree within this. */
 #define PROBE_LIKE 0.1
-/* Two ways that are as slow as each other. */
+/* Two paths are equally slow within this. */
 #define PROBE_SAME 0.01
-/* What another link carried within this it still carries. */
+/* For this time a link's last rate is still valid. */
 #define PROBE_RECENT_NS (10 * HD_SECOND)
 #define PROBE_STANDS_NS (4 * HD_SECOND)
 
-/* Among the other links of the way the narrowest, by what is believed. */
+/* The slowest of the other links of the path, by estimates. */
 static uint32_t
 narrowest_other(const struct hd_view *view, const struct hd_view_probe *probe, uint8_t except) {
 	uint32_t least = probe->path[except];
@@ -51,9 +51,9 @@ static double fastest_bps(struct hd_view *view, uint32_t link, hd_ns now) {
 	return most;
 }
 
-/* Whether the fastest of the probes was held up by the link itself: another way was just as slow, and two other
- * links are hardly as narrow as each other; or the other link of its way has just carried more; or is
- * believed to, which is not enough against a link that everybody's ways lead over. */
+/* Whether the link itself limited the fastest of the probes: another path was just as slow, and two other links are
+ * hardly ever equally slow; or the other link of its path has just carried more; or its estimate is higher, which is
+ * not enough for a link that all nodes' paths lead over. */
 static bool
 tells(struct hd_view *view,
       const struct hd_view_passages *own,
@@ -73,14 +73,13 @@ tells(struct hd_view *view,
 		> (1 + PROBE_LIKE) * fastest->bps;
 }
 
-/* A burst takes more of a link that others use than a transfer gets. Where no monitor tells, what transfers got
- * lately stands. */
+/* A burst takes more of a shared link than a transfer gets. Without a monitor the rate of recent transfers is kept. */
 static bool may_raise(const struct hd_view *view, uint32_t link, hd_ns at) {
 	return hd_view_is_watched(view, link, at)
 		|| at > hd_ns_add(hd_view_proven(view, link), PROBE_STANDS_NS);
 }
 
-/* Whether a trunk on the way may have been what held it up. */
+/* Whether a trunk on the path may have been the limit. */
 static bool is_blurred(const struct hd_view *view, const struct hd_view_probe *probe) {
 	for (uint8_t k = 1; k + 1 < probe->path_count; k++) {
 		const uint32_t trunk = probe->path[k];
@@ -94,7 +93,7 @@ static bool is_blurred(const struct hd_view *view, const struct hd_view_probe *p
 	return false;
 }
 
-/* Remembers it on each link of the way, of hosts' links unless a trunk may have been the limit. Returns the target's
+/* Records it on each link of the path; on hosts' links only if no trunk may have been the limit. Returns the target's
  * passages; NULL: no memory. */
 static const struct hd_view_passages *
 remember(struct hd_view *view, const struct hd_view_probe *probe) {
@@ -127,7 +126,7 @@ is_wider_rest(const struct hd_view *view, const struct hd_view_probe *probe, uin
 	return true;
 }
 
-/* The trunks on a probe's way: about what is known is what they carry, less is believed the third time. */
+/* The trunks on a probe's path: a rate near the estimate confirms it, a lower one is accepted the third time. */
 static void judge_trunks(struct hd_view *view, const struct hd_view_probe *probe) {
 	for (uint8_t k = 1; k + 1 < probe->path_count; k++) {
 		const uint32_t trunk = probe->path[k];
@@ -146,8 +145,8 @@ static void judge_trunks(struct hd_view *view, const struct hd_view_probe *probe
 	}
 }
 
-/* Whether the target has carried more than one host can send, and the rest of the way no more than was seen: that it
- * was the rest is no news. */
+/* Whether the target has carried more than one host can send, and the rest of the path no more than measured: then the
+ * rest was the limit, which is known. */
 static bool is_narrow_rest(const struct hd_view *view, const struct hd_view_probe *probe) {
 	if (!view->links[probe->target].summed)
 		return false;
@@ -159,7 +158,7 @@ static bool is_narrow_rest(const struct hd_view *view, const struct hd_view_prob
 	return false;
 }
 
-/* It carried so much, and perhaps more: a sample that only raises. */
+/* The target carried this rate, and perhaps more: a sample that only raises. */
 static void at_least(struct hd_view *view, const struct hd_view_probe *probe) {
 	if (!hd_view_cover(view, probe->target))
 		return;
@@ -167,7 +166,7 @@ static void at_least(struct hd_view *view, const struct hd_view_probe *probe) {
 	hd_view_carried(view, probe->target, probe->rate_bps, probe->at);
 }
 
-enum hd_view_word hd_view_probe(struct hd_view *view, const struct hd_view_probe *probe) {
+enum hd_view_verdict hd_view_probe(struct hd_view *view, const struct hd_view_probe *probe) {
 	const struct hd_view_passages *own;
 	uint32_t low = 0, fastest = 0;
 	double known;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links that carry more than one transfer shows. Hosts' own links hold each transfer to what they carry, and a link
- * that is planned to be full with one of them never carries two: an aggregator's, a server's or a trunk's width
- * shows only in what passes it at once.
+ * Links that carry more than one transfer shows. Hosts' own links limit each transfer, and a link that is planned as
+ * full with one of them never carries two: the capacity of an aggregator's link, a server's or a trunk shows only in
+ * simultaneous transfers.
  *
- *   carried    |==A==|             what each of them had, summed over the time of one of them: a lower bound of
- *              |==B==|    |==D==|  what the link carries. Reports that are late move transfers over one another: what
- *              |==C==|    |==E==|  is not much more than is known must be seen at two times, the lesser counts
- *   reach      twice the estimate  what it is planned with, so that twice as many go side by side as are known to
- *                                  fit
- *   too far    |==A======|         each had less than its own links give, and together they had what is known: that
- *              |==B======|         is what the link carries. The next try is in a while, and in twice that after
- *                                  each that fails.
+ *   carried    |==A==|             the sum of their rates over the time of one of them: a lower bound of the link's
+ *              |==B==|    |==D==|  capacity. Late reports shift transfers in time: a sum that is little more than the
+ *              |==C==|    |==E==|  estimate must occur at two times, the smaller one counts
+ *   reach      twice the estimate  the rate that is planned, so that twice as many transfers run side by side as are
+ *                                  known to fit
+ *   too far    |==A======|         each had less than its own links give, and their sum was the estimate: the link
+ *              |==B======|         carries no more. The time to the next try doubles after each failure.
  */
 #include "hd_view.h"
 #include "hd_view_internal.h"
@@ -19,26 +18,26 @@
 #include <math.h>
 
 #define REACH_FACTOR 2.0
-/* What others have of a link beyond this makes more of it a guess. */
+/* With a larger share of others' traffic a sum is not certain. */
 #define REACH_OURS 0.95
-/* Reports come late by what stands in queues: a sum counts as more than is known ... */
+/* Reports are late by the length of queues. A sum above this multiple of the estimate counts as more ... */
 #define REACH_MORE 1.25
-/* ... and as certain, as nothing is that late. Between the two it needs another one. */
+/* ... and above this one it is certain, as no report is that late. Between the two it needs confirmation. */
 #define REACH_SURE 1.3
-/* ... and one within these is what is known. */
+/* ... and a sum within these confirms the estimate. */
 #define REACH_FULL 1.15
 #define REACH_FILLED 0.85
-/* One of two flows on a full link has so much less than its own links give. */
+/* One of two flows on a full link has this share of the rate of its own links, or less. */
 #define REACH_SHORT 0.8
-/* What runs beside a transfer is another one when it has this much of its rate. */
+/* A transfer beside another one counts when it has this share of its rate. */
 #define REACH_BESIDE 0.25
-/* Others than ours: less than this of it. */
+/* Others' traffic is ignored below this share of it. */
 #define REACH_OTHERS 0.05
-/* How soon it is tried again: at least, and in times of the transfer that was too slow. */
+/* Time to the next try: minimum, and multiple of the time of the slow transfer. */
 #define REACH_AGAIN_NS (2 * HD_SECOND)
 #define REACH_AGAIN_TIMES 8
 #define REACH_DOUBLINGS 5
-/* How long a sum waits for another one: at least, and in times of its transfer. */
+/* Time in which a sum must be confirmed: minimum, and multiple of the time of its transfer. */
 #define REACH_CONFIRM_NS (2 * HD_SECOND)
 #define REACH_CONFIRM_TIMES 64
 
@@ -55,13 +54,13 @@ double hd_view_reach(const struct hd_view *view, uint32_t link, hd_ns now, doubl
 	return REACH_FACTOR * share;
 }
 
-/* Whether it shared a link with others of ours, and with nobody else. */
+/* Whether it shared a link with others of ours, and with no other traffic. */
 static bool is_shared(const struct hd_view_sample *sample, uint8_t k) {
 	return sample->ours_bps[k] >= REACH_BESIDE * sample->rate_bps
 		&& sample->beside_bps[k] - sample->ours_bps[k] <= REACH_OTHERS * sample->rate_bps;
 }
 
-/* What the links give it that it did not share; 0: there is none. */
+/* The rate of the links that it did not share; 0: there is none. */
 static double own_bps(const struct hd_view *view, const struct hd_view_sample *sample) {
 	double own = INFINITY;
 
@@ -75,7 +74,7 @@ static void too_far(struct hd_view_link *state, const struct hd_view_sample *sam
 	const hd_ns took = sample->at - sample->started;
 	hd_ns wait = hd_ns_max(REACH_AGAIN_NS, REACH_AGAIN_TIMES * took);
 
-	/* Others of the same try have said so already. */
+	/* Other transfers of the same try have counted the failure already. */
 	if (sample->started >= state->reach_again) {
 		state->reach_failed += state->reach_failed < REACH_DOUBLINGS;
 		wait <<= state->reach_failed;
@@ -83,13 +82,13 @@ static void too_far(struct hd_view_link *state, const struct hd_view_sample *sam
 	state->reach_again = hd_ns_max(state->reach_again, hd_ns_add(sample->at, wait));
 }
 
-/* The lesser of a link's last two sums, of which the newer has this one; 0: it is the first. */
+/* The smaller of a link's last two sums, where `bps` belongs to the newer one; 0: it is the first. */
 static double
 confirmed_bps(struct hd_view_sums *sums, const struct hd_view_sample *sample, double bps) {
 	const hd_ns took = sample->at - sample->started;
 	const hd_ns patience = hd_ns_max(REACH_CONFIRM_NS, REACH_CONFIRM_TIMES * took);
 
-	/* Nothing of it was under way in the time of the other. */
+	/* The transfers of the two sums did not overlap. */
 	if (sample->started >= sums->until) {
 		sums->before_bps = sample->at <= hd_ns_add(sums->until, patience) ? sums->bps : 0;
 		sums->bps = 0;
@@ -99,7 +98,7 @@ confirmed_bps(struct hd_view_sums *sums, const struct hd_view_sample *sample, do
 	return fmin(sums->bps, sums->before_bps);
 }
 
-/* New links are not taken to be as wide for it. False: it is not confirmed. */
+/* A sum does not raise the estimate of new links. False: it is not confirmed. */
 static bool carried(struct hd_view *view, const struct hd_view_sample *sample, uint8_t k) {
 	struct hd_view_link *state = &view->links[sample->path[k]];
 	const double more = REACH_MORE * hd_view_believed(view, sample->path[k]);
@@ -120,7 +119,7 @@ static bool carried(struct hd_view *view, const struct hd_view_sample *sample, u
 
 uint32_t
 hd_view_reached(struct hd_view *view, const struct hd_view_sample *sample, bool held_back) {
-	uint32_t full = 0, doubtful = 0;
+	uint32_t full = 0, unconfirmed = 0;
 
 	if (!sample->ours_bps || !sample->carried_bps)
 		return 0;
@@ -138,9 +137,9 @@ hd_view_reached(struct hd_view *view, const struct hd_view_sample *sample, bool 
 		    && seen >= REACH_FILLED * known)
 			full |= UINT32_C(1) << k;
 		else if (!carried(view, sample, k))
-			doubtful |= UINT32_C(1) << k;
+			unconfirmed |= UINT32_C(1) << k;
 		if (full >> k & 1)
 			too_far(state, sample);
 	}
-	return full | doubtful;
+	return full | unconfirmed;
 }

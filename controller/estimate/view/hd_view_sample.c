@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What one ended transfer says about the links of its path, by itself and beside earlier ones. */
+/* Evaluates one ended transfer for the links of its path, alone and together with earlier ones. */
 #include "hd_view.h"
 #include "hd_view_internal.h"
 
 #include <math.h>
 
-/* Of an unexplained shortfall a quarter is believed: one transfer that was unlucky must not make the
- * planner put others beside the next. Samples near the estimate smooth it by as much. */
+/* An unexplained shortfall moves an estimate by a quarter: a single slow transfer must not make the planner put others
+ * beside the next one. Samples near the estimate smooth it by as much. */
 #define VIEW_GAIN 0.25
-/* What runs beside is a mean of ours, not a measurement. */
+/* The rate beside a transfer is a mean of ours, not a measurement. */
 #define VIEW_GAIN_BESIDE 0.5
-/* A transfer that its own pacing held back for this share of its time says nothing about the limit. */
+/* A transfer that was limited by its own pacing for this share of its time gives no information about the limit. */
 #define VIEW_PACED 0.5
 /* Shorter transfers measure latency rather than capacity: they may raise, not lower. */
 #define VIEW_BYTES_MIN 32768
-/* Samples within 10 % of what was predicted are explained by the prediction. */
+/* Samples within 10 % of the prediction are explained by it. */
 #define VIEW_TOLERANCE 0.9
 /* A shortfall of less than this is a small one. */
 #define VIEW_SMALL 0.75
-/* Transfers that share a link use it less well than one alone: full with this much of its estimate. */
+/* Transfers that share a link use it less well than one alone: it is full with this share of its estimate. */
 #define VIEW_FULL 0.85
-/* A link that carried its estimate beside a full one may well carry more: tried by so much. */
+/* A link that carried its estimate beside a full one may carry more: it is tried with this multiple. */
 #define VIEW_TRY 1.08
-/* A transfer at the limit of its pacing had so much more than its grant: the next is tried with as much again. */
+/* A transfer at the limit of its pacing had this multiple of its grant: the next is tried with as much again. */
 #define VIEW_STRIDE 1.25
-/* How far back a monitor's reports count. */
+/* How far back a monitor's reports are used. */
 #define VIEW_COUNTED_NS HD_SECOND
-/* Transfers agree within this: only what holds them both back makes them so equal. */
+/* Transfers agree within this: only a common limit makes them so equal. */
 #define VIEW_AGREE 0.03
-/* What varies by more than this was not it. */
+/* A link whose traffic varies by more than this was not the limit. */
 #define VIEW_VARIES 1.3
 
-/* The link with the least estimated residual; of equal ones the one that is known best, so that an
- * unsampled link keeps the benefit of the doubt. */
+/* The link with the least estimated residual; of equal ones the one that is known best, so that an unsampled link keeps
+ * its estimate. */
 static uint8_t least_residual(const struct hd_view *view, const struct hd_view_sample *sample) {
 	uint8_t least = 0;
 
@@ -47,27 +47,27 @@ static uint8_t least_residual(const struct hd_view *view, const struct hd_view_s
 	return least;
 }
 
-/* All that ran on a link meanwhile, on average. */
+/* The mean rate of all our transfers on a link in this time. */
 static double mean_on(const struct hd_view_sample *sample, uint8_t k) {
 	return sample->rate_bps + sample->beside_bps[k];
 }
 
-/* What was seen on a link: the transfer, and what ran beside it. Where a monitor counted, no more than the most of
- * its reports of late, as what ran beside is only reckoned; of late, because a report is a mean over times of
- * which the link was full in some only. */
+/* The rate on a link: of the transfer and of those beside it. With a monitor, no more than the highest of its recent
+ * reports, as the rate beside is only estimated. Not only the last report: a report is a mean, and the link may have
+ * been full in a part of that time only. */
 static double seen_on(const struct hd_view *view, const struct hd_view_sample *sample, uint8_t k) {
-	const double reckoned = mean_on(sample, k);
+	const double estimated = mean_on(sample, k);
 	const hd_ns from = sample->started - hd_ns_min(sample->started, VIEW_COUNTED_NS);
 	const double counted = hd_view_total_bps(view, sample->path[k], from, sample->at);
 
-	return counted >= 0 ? fmax(sample->rate_bps, fmin(reckoned, counted)) : reckoned;
+	return counted >= 0 ? fmax(sample->rate_bps, fmin(estimated, counted)) : estimated;
 }
 
 static bool is_alone(const struct hd_view_sample *sample, uint8_t k) {
 	return sample->beside_bps[k] <= VIEW_AGREE * sample->rate_bps;
 }
 
-/* --- what several transfers say together --- */
+/* --- evidence of several transfers --- */
 
 static bool agrees(double a, double b) {
 	return fabs(a - b) <= VIEW_AGREE * fmax(a, b);
@@ -82,7 +82,7 @@ static const struct hd_view_mark *mark_at(const struct hd_view_marks *marks, uin
 	return &marks->last[(marks->count - 1 - back) % HD_VIEW_MARKS];
 }
 
-/* Of the path's other links the one on which most ran beside it; the link itself: there is no other. */
+/* The other link of the path with the highest rate beside the transfer; the link itself: there is no other. */
 static uint8_t busiest_other(const struct hd_view_sample *sample, uint8_t except) {
 	uint8_t busiest = except;
 
@@ -93,7 +93,7 @@ static uint8_t busiest_other(const struct hd_view_sample *sample, uint8_t except
 	return busiest;
 }
 
-/* `limiting`: the link that it was put down to. */
+/* `limiting`: the link that was found to be the limit. */
 static void remember(struct hd_view *view, const struct hd_view_sample *sample, uint8_t limiting) {
 	for (uint8_t k = 0; k < sample->path_count; k++) {
 		struct hd_view_marks *marks = &view->links[sample->path[k]].marks;
@@ -103,14 +103,14 @@ static void remember(struct hd_view *view, const struct hd_view_sample *sample, 
 			.at = sample->at,
 			.seen_bps = seen_on(view, sample, k),
 			.rest_bps = mean_on(sample, other),
-			.way = sample->path[other],
+			.link = sample->path[other],
 			.open = k == limiting || limiting == sample->path_count,
 		};
 	}
 }
 
-/* Whether a link that it had alone was the limit: its transfers get the same again and again, and on the other
- * link of their way there was room, or what passed there varied. */
+/* Whether a link that it had alone was the limit: its transfers get the same rate again and again, and the other link
+ * of their path had room, or its traffic varied. */
 static bool is_steady(const struct hd_view *view, const struct hd_view_sample *sample, uint8_t k) {
 	const struct hd_view_marks *marks = &view->links[sample->path[k]].marks;
 	const uint8_t other = busiest_other(sample, k);
@@ -121,18 +121,18 @@ static bool is_steady(const struct hd_view *view, const struct hd_view_sample *s
 	for (uint32_t i = 0; i < mark_count(marks); i++) {
 		const struct hd_view_mark *mark = mark_at(marks, i);
 
-		if (!agrees(mark->seen_bps, sample->rate_bps) || mark->way != sample->path[other])
+		if (!agrees(mark->seen_bps, sample->rate_bps) || mark->link != sample->path[other])
 			return false;
 		least = fmin(least, mark->rest_bps);
 		most = fmax(most, mark->rest_bps);
-		if (most < VIEW_FULL * hd_view_believed(view, mark->way)
+		if (most < VIEW_FULL * hd_view_believed(view, mark->link)
 		    || (i >= 1 && most > VIEW_VARIES * least))
 			return true;
 	}
 	return false;
 }
 
-/* The link whose limit the transfer shows together with those before it; or path_count. */
+/* The link that this transfer and the ones before it show to be the limit; or path_count. */
 static uint8_t steady_link(const struct hd_view *view, const struct hd_view_sample *sample) {
 	for (uint8_t k = 0; k < sample->path_count; k++)
 		if (is_steady(view, sample, k))
@@ -140,19 +140,19 @@ static uint8_t steady_link(const struct hd_view *view, const struct hd_view_samp
 	return sample->path_count;
 }
 
-/* How many of the last transfers over a link agree with this one about it: what they had there, with all that ran
- * beside them. On a link that is shared only others' count: one host's are as equal on the host's own link. */
+/* How many of the last transfers over a link agree with this one about it: their rates there, with all transfers beside
+ * them. On a shared link only transfers of other hosts count: those of one host are as equal on the host's own link. */
 static uint32_t
 agreeing(const struct hd_view *view, const struct hd_view_sample *sample, uint8_t k) {
 	const struct hd_view_marks *marks = &view->links[sample->path[k]].marks;
-	const uint32_t way = sample->path[busiest_other(sample, k)];
+	const uint32_t link = sample->path[busiest_other(sample, k)];
 	const double seen = seen_on(view, sample, k);
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < mark_count(marks); i++)
 		count += agrees(mark_at(marks, i)->seen_bps, seen)
 			&& (is_alone(sample, k)
-			    || (mark_at(marks, i)->open && mark_at(marks, i)->way != way));
+			    || (mark_at(marks, i)->open && mark_at(marks, i)->link != link));
 	return count;
 }
 
@@ -172,22 +172,22 @@ static uint8_t accused(const struct hd_view *view, const struct hd_view_sample *
 	return most;
 }
 
-/* Another link was the limit: what single transfers took from these is given back. */
+/* Another link was the limit: estimates that single transfers lowered are restored. */
 static void acquit(struct hd_view *view, const struct hd_view_sample *sample, uint8_t guilty) {
 	for (uint8_t k = 0; k < sample->path_count; k++) {
 		struct hd_view_link *state = &view->links[sample->path[k]];
 
-		if (k != guilty && state->doubted_bps > state->capacity_bps)
-			hd_view_set(view, sample->path[k], state->doubted_bps, sample->at);
-		state->doubted_bps = 0;
+		if (k != guilty && state->former_bps > state->capacity_bps)
+			hd_view_set(view, sample->path[k], state->former_bps, sample->at);
+		state->former_bps = 0;
 		state->short_count = 0;
 	}
 }
 
 /* --- one transfer --- */
 
-/* Every link carried what was seen on it; our own goodput is certain, the rest a mean. Of one of which the
- * others' parts say `nothing` new (hd_view_reached()) only that goodput counts. */
+/* Every link carried at least the observed rate; our own goodput is certain, the rest a mean. On links where the sum
+ * gives `nothing` new (hd_view_reached()) only that goodput counts. */
 static void
 raise_carried(struct hd_view *view, const struct hd_view_sample *sample, uint32_t nothing) {
 	for (uint8_t k = 0; k < sample->path_count; k++) {
@@ -211,13 +211,13 @@ raise_carried(struct hd_view *view, const struct hd_view_sample *sample, uint32_
 		if (seen >= VIEW_TOLERANCE * before) {
 			state->carried = sample->at;
 			state->short_count = 0;
-			state->doubted_bps = 0;
+			state->former_bps = 0;
 		}
 	}
 }
 
-/* Two in a row could have had more than they were allowed: the link that was taken for the limit is far wider,
- * and growing by a quarter with each transfer would take long. */
+/* Two transfers in a row were limited by their grants: the link that was taken for the limit is far faster, and raising
+ * it by a quarter with each transfer would take long. */
 static void stride(struct hd_view *view, const struct hd_view_sample *sample, uint8_t least) {
 	struct hd_view_link *state = &view->links[sample->path[least]];
 	const double more = fmin(VIEW_STRIDE * sample->rate_bps, view->best_bps);
@@ -231,13 +231,13 @@ static void stride(struct hd_view *view, const struct hd_view_sample *sample, ui
 		hd_view_set(view, sample->path[least], more, sample->at);
 }
 
-/* A network-limited sample put down to one link. */
+/* Attributes a network-limited sample to one link. */
 static void
 limit(struct hd_view *view, const struct hd_view_sample *sample, uint8_t k, double seen, double gain
 ) {
 	const uint32_t link = sample->path[k];
 	struct hd_view_link *state = &view->links[link];
-	/* The very first of all replaces an assumption. */
+	/* The first sample of all replaces an assumption. */
 	const double before = view->any_known ? hd_view_believed(view, link) : seen;
 
 	state->known = view->any_known = true;
@@ -245,8 +245,8 @@ limit(struct hd_view *view, const struct hd_view_sample *sample, uint8_t k, doub
 	hd_view_set(view, link, before + gain * (seen - before), sample->at);
 }
 
-/* The link that was full, by its estimate, with other transfers of ours on it; or path_count. What a
- * transfer missed of its prediction its companions had there, and no other link is to blame. */
+/* The link that was full, by its estimate, with other transfers of ours on it; or path_count. The transfers beside it
+ * got the rate that it lacked, and no other link was the limit. */
 static uint8_t shared_full(const struct hd_view *view, const struct hd_view_sample *sample) {
 	uint8_t full = sample->path_count;
 	double most = VIEW_FULL;
@@ -268,8 +268,8 @@ static uint8_t shared_full(const struct hd_view *view, const struct hd_view_samp
 	return full;
 }
 
-/* An estimate that is too low confirms itself: the planner fills the rest of the shared link with
- * others, and then nobody can carry more. */
+/* An estimate that is too low confirms itself: the planner fills the rest of the shared link with other transfers, and
+ * then none can be faster. */
 static void try_more(struct hd_view *view, const struct hd_view_sample *sample, uint8_t full) {
 	for (uint8_t k = 0; k < sample->path_count; k++) {
 		const uint32_t link = sample->path[k];
@@ -287,9 +287,9 @@ static void try_more(struct hd_view *view, const struct hd_view_sample *sample, 
 	}
 }
 
-/* Whom to blame for a shortfall that the estimates do not explain, nor earlier transfers: the link with the most
- * such shortfalls since it last carried what it should; of equal ones the one whose last good moment is older.
- * Only links that had no more than `within_bps` left come into question; `least` is one of them. */
+/* The link to which a shortfall is attributed that neither estimates nor earlier transfers explain: the one with the
+ * most such shortfalls since it last carried its estimate; of equal ones the one that did so less recently. Only links
+ * with a residual of at most `within_bps` are candidates; `least` is one of them. */
 static uint8_t
 suspect(const struct hd_view *view,
 	const struct hd_view_sample *sample,
@@ -311,9 +311,9 @@ suspect(const struct hd_view *view,
 	return worst;
 }
 
-/* A shortfall that nothing explains. One that agrees with an earlier one is believed. Another that is small
- * smooths a link that had about what was predicted; of others the second in a row is believed, but as little of
- * the two as it can be: one transfer that was very unlucky beside one that was a little is no fallen link. */
+/* An unexplained shortfall. One that agrees with an earlier one is accepted. A small one smooths a link that had about
+ * the predicted rate. Of others the second in a row is accepted, with the higher rate of the two: one very slow
+ * transfer beside a slightly slow one does not mean that the link is slower. */
 static void fall_short(
 	struct hd_view *view,
 	const struct hd_view_sample *sample,
@@ -337,8 +337,8 @@ static void fall_short(
 		gain = is_alone(sample, guilty) ? 1 : VIEW_GAIN;
 		believe = fmax(believe, state->short_bps);
 	}
-	if (state->doubted_bps <= 0)
-		state->doubted_bps = hd_view_believed(view, sample->path[guilty]);
+	if (state->former_bps <= 0)
+		state->former_bps = hd_view_believed(view, sample->path[guilty]);
 	limit(view, sample, guilty, believe, gain * (1 - sample->limited));
 	for (uint8_t k = 0; k < sample->path_count; k++) {
 		view->links[sample->path[k]].short_count++;
@@ -358,7 +358,7 @@ static bool sound(const struct hd_view_sample *sample) {
 	return true;
 }
 
-/* A link that it had alone and that gave it what is known of it; or path_count. */
+/* A link that it had alone and that gave it its estimate; or path_count. */
 static uint8_t explaining(const struct hd_view *view, const struct hd_view_sample *sample) {
 	for (uint8_t k = 0; k < sample->path_count; k++)
 		if (view->links[sample->path[k]].known && is_alone(sample, k)
@@ -367,7 +367,7 @@ static uint8_t explaining(const struct hd_view *view, const struct hd_view_sampl
 	return sample->path_count;
 }
 
-/* Which link held it back. Returns that link, or path_count when that is open. */
+/* Finds the link that limited it. Returns that link, or path_count when it is unclear. */
 static uint8_t
 judge(struct hd_view *view,
       const struct hd_view_sample *sample,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decisions against an update: DROP to its worker, and what is kept of it for the shell. */
+/* Dropped updates: DROP to the worker, and the record for the shell. */
 #include "ctl_base.h"
 #include "ctl_transfers.h"
+#include "hd_text.h"
 
 #include <assert.h>
 
@@ -80,15 +81,16 @@ void ctl_drop(
 	ctl_send(c, worker, &message, sink);
 }
 
-void ctl_drop_request(
+void ctl_refuse_request(
 	struct hd_controller *c,
 	struct ctl_node *node,
 	const struct hd_msg_request *request,
-	enum hd_reason reason,
+	const struct ctl_denial *denial,
 	struct hd_sink *sink
 ) {
 	struct hd_message message = {.kind = HD_MSG_DROP};
 	struct hd_msg_drop *m = &message.drop;
+	const enum hd_reason reason = denial->reason;
 
 	m->job = request->job;
 	m->worker = request->worker;
@@ -96,7 +98,11 @@ void ctl_drop_request(
 	m->direction = request->direction;
 	m->attempt = request->attempt;
 	m->reason = (uint8_t)reason;
-	if (request->direction == HD_REDUCE)
+	m->sum_id = denial->sum_id;
+	if (denial->words)
+		hd_text_copy(m->text, sizeof m->text, denial->words);
+	/* A round that fails for all of its members is followed by the next one at each of them. */
+	if (request->direction == HD_REDUCE && !denial->words)
 		m->deadline = node->job->reduce_round;
 	if (request->direction == HD_PUSH) {
 		node->job->ungranted++;
@@ -130,4 +136,14 @@ void ctl_drop_request(
 		}
 	);
 	ctl_send(c, node, &message, sink);
+}
+
+void ctl_drop_request(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *request,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	ctl_refuse_request(c, node, request, &(struct ctl_denial){.reason = reason}, sink);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decisions leave the controller: EXPECT to the receiver and GRANT to the sender, DROP to the
- * worker, VOID to the server. */
+/* Messages of decisions: EXPECT to the receiver and GRANT to the sender, DROP to the worker, VOID to the server. */
 #include "ctl_base.h"
 #include "ctl_estimate.h"
 #include "ctl_transfers.h"
@@ -32,7 +31,7 @@ struct hd_event ctl_transfer_event(
 	};
 }
 
-/* The numbers of the decision, with names for the update that would otherwise have gone. */
+/* The numbers of the decision, and the name of the update that would have been granted instead. */
 struct ctl_why ctl_why_of(const struct hd_controller *c, const struct hd_plan_entry *entry) {
 	const struct ctl_scratch *s = &c->scratch;
 	struct ctl_why why = {.plan = entry->why, .decided = c->now};
@@ -46,7 +45,7 @@ struct ctl_why ctl_why_of(const struct hd_controller *c, const struct hd_plan_en
 	return why;
 }
 
-/* For the journal; of a drop or a void nothing was granted. */
+/* For the journal; a drop or a void has no grant. */
 void ctl_record_decision(
 	const struct hd_controller *c,
 	const struct ctl_transfer *t,
@@ -87,7 +86,8 @@ static const struct ctl_node *aggregator_of(const struct ctl_transfer *t) {
 	return t->group ? t->group->aggregator : NULL;
 }
 
-static int say_expect(struct hd_controller *c, const struct ctl_transfer *t, struct hd_sink *sink) {
+static int
+send_expect(struct hd_controller *c, const struct ctl_transfer *t, struct hd_sink *sink) {
 	struct hd_message message = {.kind = HD_MSG_EXPECT};
 	struct hd_msg_expect *m = &message.expect;
 	const struct ctl_node *aggregator = aggregator_of(t);
@@ -113,7 +113,7 @@ static int say_expect(struct hd_controller *c, const struct ctl_transfer *t, str
 	return receiver ? ctl_send(c, receiver, &message, sink) : -ENOTCONN;
 }
 
-/* What a lane of fixed point is worth: a group's are all worth the same. */
+/* The exponent of fixed-point values: the same for a whole group. */
 static uint16_t exponent_of(const struct ctl_transfer *t) {
 	if (t->group)
 		return t->group->exponent;
@@ -122,7 +122,7 @@ static uint16_t exponent_of(const struct ctl_transfer *t) {
 	return (uint16_t)(int16_t)hd_fixed_exponent(fabs((double)t->weight * (double)t->peak), 1);
 }
 
-/* Of a sum that a switch makes: what the member needs to know of its slots. */
+/* For a sum that a switch makes: the fields about the member's slots. */
 static void grant_slots(const struct ctl_transfer *t, struct hd_msg_grant *m) {
 	const struct ctl_group_slots *slots = t->group ? t->group->slots : NULL;
 
@@ -136,7 +136,7 @@ static void grant_slots(const struct ctl_transfer *t, struct hd_msg_grant *m) {
 	m->receivers = slots->receivers;
 }
 
-static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, struct hd_sink *sink) {
+static int send_grant(struct hd_controller *c, const struct ctl_transfer *t, struct hd_sink *sink) {
 	struct hd_message message = {.kind = HD_MSG_GRANT};
 	struct hd_msg_grant *m = &message.grant;
 	struct ctl_node *sender = ctl_sender(t);
@@ -170,25 +170,26 @@ static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, stru
 	return ctl_send(c, sender, &message, sink);
 }
 
-/* The worker waits for it, so it is told first; the server in the same burst, far ahead of what the worker sends. */
-int ctl_grant_say(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
+/* The worker waits for its message, so it is sent first; the server gets its own in the same burst, long before the
+ * worker's chunks. */
+int ctl_grant_send(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
 	int status;
 
 	assert(ctl_transfer_is_open(t));
-	/* What GROUP and MEMBERS say to aggregator and server stands for the rest. */
+	/* GROUP and MEMBERS replace the other message. */
 	if (t->group)
-		return t->direction == HD_PUSH ? say_grant(c, t, sink) : say_expect(c, t, sink);
+		return t->direction == HD_PUSH ? send_grant(c, t, sink) : send_expect(c, t, sink);
 
 	if (t->direction != HD_PUSH) {
-		status = say_expect(c, t, sink);
-		return status ? status : say_grant(c, t, sink);
+		status = send_expect(c, t, sink);
+		return status ? status : send_grant(c, t, sink);
 	}
-	status = say_grant(c, t, sink);
-	return status ? status : say_expect(c, t, sink);
+	status = send_grant(c, t, sink);
+	return status ? status : send_expect(c, t, sink);
 }
 
-/* Between two nodes of one host there is no link to share: the processors are the limit. The transfer goes at
- * once, as fast as congestion control lets it; what it got shows as the estimate of `local`. */
+/* Between two nodes of one host there is no link to share: the processors are the limit. The transfer starts at once,
+ * and only congestion control limits it; its rate becomes the estimate of `local`. */
 static void
 take_local(struct hd_controller *c, struct ctl_transfer *t, const struct hd_plan_entry *e) {
 	double took = (double)t->bytes / ctl_estimate_bytes(c, CTL_LINK_LOCAL);
@@ -196,15 +197,15 @@ take_local(struct hd_controller *c, struct ctl_transfer *t, const struct hd_plan
 	t->segments.count = 0;
 	t->after = 0;
 	t->cc_weight = 1;
-	ctl_book_nothing(t, c->now, c->now + (hd_ns)llround(fmax(took, e->finish) * 1e9));
+	ctl_reserve_nothing(t, c->now, c->now + (hd_ns)llround(fmax(took, e->finish) * 1e9));
 }
 
-/* The plan's segments in bytes and ns, exactly `bytes` in all; and the same in the books. */
+/* The plan's segments in bytes and ns, exactly `bytes` in all, as the grant and as reservations. */
 static void
 take_segments(struct hd_controller *c, struct ctl_transfer *t, const struct hd_plan_entry *e) {
 	uint64_t left = t->bytes;
 
-	t->segments.count = t->book_count = e->segment_count;
+	t->segments.count = t->reserved_count = e->segment_count;
 	for (uint8_t i = 0; i < e->segment_count; i++) {
 		const struct hd_plan_segment *from = &e->segment[i];
 		struct hd_segment *to = &t->segments.item[i];
@@ -216,15 +217,15 @@ take_segments(struct hd_controller *c, struct ctl_transfer *t, const struct hd_p
 		if (i + 1 == e->segment_count)
 			to->bytes = left;
 		left -= to->bytes;
-		t->book[i].start = c->now + to->start_ns;
-		t->book[i].end = c->now + (hd_ns)llround(from->end * 1e9);
-		t->book[i].rate = from->rate;
+		t->reserved[i].start = c->now + to->start_ns;
+		t->reserved[i].end = c->now + (hd_ns)llround(from->end * 1e9);
+		t->reserved[i].rate = from->rate;
 	}
-	t->start = t->book_count ? t->book[0].start : c->now;
-	t->finish = t->book_count ? t->book[t->book_count - 1].end : c->now;
+	t->start = t->reserved_count ? t->reserved[0].start : c->now;
+	t->finish = t->reserved_count ? t->reserved[t->reserved_count - 1].end : c->now;
 }
 
-void ctl_grant_book(
+void ctl_grant_reserve(
 	struct hd_controller *c,
 	struct ctl_transfer *t,
 	const struct hd_plan_entry *entry
@@ -283,9 +284,10 @@ static void grant_count(struct hd_controller *c, struct ctl_transfer *t, struct 
 }
 
 /*
- * How many flows a transfer stands for: itself and those that wait for it. That is whoever stands behind it on
- * the link; and of a push that must be committed soon the workers whose updates may not overtake it, as
- * otherwise they would run beside it, take most of what other tenants leave, and wait for it all the same.
+ * The number of flows that a transfer stands for: itself and those that wait for it. These are the transfers behind it
+ * on the link. For a push that must be committed soon they are also the workers whose updates may not overtake it:
+ * otherwise these would run beside it, take most of the rate that other tenants leave, and wait for its commit all the
+ * same.
  */
 static float
 weight_of(const struct ctl_transfer *t, const struct hd_plan_entry *entry, uint32_t behind) {
@@ -309,7 +311,7 @@ void ctl_grant_open(
 	assert(t->state == CTL_PENDING);
 	t->why = ctl_why_of(c, entry);
 	t->planned = entry->position;
-	/* Nobody sees the end of both a copy and something else: the clock starts it. */
+	/* No node sees the end of both a copy and another transfer: a time starts it. */
 	t->after = t->direction == HD_COPY || (before && before->direction == HD_COPY) ?
 		0 :
 		with->after;
@@ -324,7 +326,7 @@ void ctl_grant_open(
 	}
 	t->cc_weight = weight_of(t, entry, with->behind);
 	ctl_transfer_open(c, t, ctl_token(c, t->job, !t->group || !t->group->slots));
-	ctl_grant_book(c, t, entry);
+	ctl_grant_reserve(c, t, entry);
 	grant_count(c, t, sink);
 	ctl_record_decision(c, t, &t->why, "granted", HD_REASON_NONE);
 }
@@ -355,7 +357,7 @@ struct ctl_transfer *ctl_grant_ahead(
 		return NULL;
 	t->position = ++job->position;
 	ctl_transfer_open(c, t, ctl_token(c, job, true));
-	ctl_book_nothing(t, HD_NEVER, expires);
+	ctl_reserve_nothing(t, HD_NEVER, expires);
 	worker->credit = t;
 	job->credits++;
 	return t;
@@ -377,7 +379,7 @@ void ctl_grant_sum(
 	sum->after = with->after;
 	sum->cc_weight = 1 + (float)fmin(with->behind, CTL_CC_WEIGHT_MAX);
 	ctl_transfer_open(c, sum, ctl_token(c, sum->job, !group->slots));
-	ctl_grant_book(c, sum, entry);
+	ctl_grant_reserve(c, sum, entry);
 }
 
 int ctl_grant(
@@ -392,8 +394,8 @@ int ctl_grant(
 	if (!from || !to || from->doomed || to->doomed)
 		return -ENOTCONN;
 	ctl_grant_open(c, t, entry, with, sink);
-	/* A message that does not fit dooms its node, and with it this transfer. */
-	ctl_grant_say(c, t, sink);
+	/* If a message does not fit the queue, the node's session is closed, and with it this transfer. */
+	ctl_grant_send(c, t, sink);
 	return 0;
 }
 

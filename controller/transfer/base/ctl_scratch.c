@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory of a planning pass: tables by link and by what is pending, kept from pass to pass. */
+/* The memory of a planning pass: tables by link and by pending transfer, kept from pass to pass. */
 #include "ctl_base.h"
 #include "ctl_transfers.h"
 

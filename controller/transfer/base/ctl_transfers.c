@@ -49,7 +49,7 @@ uint64_t ctl_token(struct hd_controller *c, const struct ctl_job *job, bool betw
 }
 
 void ctl_transfer_enter(struct ctl_transfer *t, enum ctl_transfer_state state) {
-	/* From which others. */
+	/* The states from which each state may be entered. */
 	static const uint8_t from[] = {
 		[CTL_PENDING] = 0,
 		[CTL_CREDITED] = 1u << CTL_PENDING,
@@ -109,11 +109,11 @@ void ctl_transfer_unroute(struct hd_controller *c, struct ctl_transfer *t) {
 void ctl_transfer_reroute(
 	struct hd_controller *c,
 	struct ctl_transfer *t,
-	const struct hd_plan_way *way
+	const struct hd_plan_path *path
 ) {
 	ctl_transfer_unroute(c, t);
-	t->path_count = way->count;
-	memcpy(t->path, way->links, way->count * sizeof t->path[0]);
+	t->path_count = path->count;
+	memcpy(t->path, path->links, path->count * sizeof t->path[0]);
 	path_use(c, t, true);
 }
 
@@ -162,10 +162,10 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 		t->job->unspent -= t->state == CTL_CREDITED;
 		if (t->direction == HD_COPY && t->is_sum) {
 			t->job->replica.sums--;
-			ctl_check_by(c, c->now); /* slots are kept for it perhaps */
+			ctl_check_by(c, c->now); /* a lease may keep slots for it */
 		}
 		if (t->job->sync != HD_SYNC_NONE && t->job->pending)
-			ctl_plan_soon(c); /* its place in the step may be another's */
+			ctl_plan_soon(c); /* another transfer may take its place in the step */
 	}
 	check_counts(c, t->job);
 	if (node && t->tracked)
@@ -173,7 +173,7 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 	if (t->credit)
 		ctl_credit_freed(t);
 	if (t->item_pass && t->item_pass == c->scratch.pass)
-		c->scratch.item_transfer[t->item] = NULL; /* the latest plan shows it no more */
+		c->scratch.item_transfer[t->item] = NULL; /* not shown in the plan any more */
 	path_use(c, t, false);
 	if (t->group)
 		ctl_group_detach(c, t);

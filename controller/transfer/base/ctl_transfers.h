@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to controller/: the table of transfers, what of each link they take, grants and drops. */
+/* Private to controller/: the table of transfers, their reservations, grants and drops. */
 #ifndef CTL_TRANSFERS_H
 #define CTL_TRANSFERS_H
 
 #include "ctl_core.h"
 
-/* What a grant is given with besides its entry. */
+/* The parameters of a grant besides its entry. */
 struct ctl_grant_with {
-	uint64_t after; /* token of what it waits for; 0: nothing */
+	uint64_t after; /* token of the transfer that it waits for; 0: none */
 	uint32_t behind; /* transfers of ours that wait for it */
 };
 
 /* --- ctl_transfers.c --- */
-/* A pending transfer like this one, which has what was asked for, in the table. NULL: limit or memory. */
+/* Adds a pending transfer with the fields of this request. NULL: limit or memory. */
 struct ctl_transfer *ctl_transfer_add(struct hd_controller *c, const struct ctl_transfer *like);
-/* The name of a transfer of the job. The chunks of one between hosts are sealed, unless the job's workers want it
- * otherwise; a switch on the path adds chunks up, and has no key. */
+/* A token for a transfer of the job. Chunks between hosts carry a MAC, unless the job's workers declare otherwise; a
+ * switch on the path adds chunks, and has no key. */
 uint64_t ctl_token(struct hd_controller *c, const struct ctl_job *job, bool between_hosts);
 void ctl_transfer_enter(struct ctl_transfer *transfer, enum ctl_transfer_state state);
-/* It has a token: granted, or a credit. */
+/* Gives it a token: granted, or a credit. */
 void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *transfer, uint64_t token);
 void ctl_transfer_unroute(struct hd_controller *c, struct ctl_transfer *transfer);
-/* Gives it another path. */
+/* Changes its path. */
 void ctl_transfer_reroute(
 	struct hd_controller *c,
 	struct ctl_transfer *transfer,
-	const struct hd_plan_way *way
+	const struct hd_plan_path *path
 );
-/* Works out the path once both ends are known; false while they are not. */
+/* Finds the path once both ends are known; false before. */
 bool ctl_transfer_route(struct hd_controller *c, struct ctl_transfer *transfer);
-/* It leaves the table. */
+/* The transfer leaves the table. */
 void ctl_credit_freed(struct ctl_transfer *t);
-/* Out of every table, and freed. */
+/* Removes it from all tables, and frees it. */
 void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *transfer);
 
 /* --- ctl_grant.c --- */
@@ -48,15 +48,15 @@ void ctl_record_decision(
 	const char *what,
 	enum hd_reason reason
 );
-/* Says EXPECT and GRANT of an open transfer (again). */
-int ctl_grant_say(struct hd_controller *c, struct ctl_transfer *transfer, struct hd_sink *sink);
-/* The entry's times into the books. */
-void ctl_grant_book(
+/* Sends EXPECT and GRANT of an open transfer (again). */
+int ctl_grant_send(struct hd_controller *c, struct ctl_transfer *transfer, struct hd_sink *sink);
+/* Sets the entry's times as reservations. */
+void ctl_grant_reserve(
 	struct hd_controller *c,
 	struct ctl_transfer *transfer,
 	const struct hd_plan_entry *entry
 );
-/* Grants this worker's push of the round before it asks. NULL: limit or memory. */
+/* Grants this worker's next push before the worker asks. NULL: limit or memory. */
 struct ctl_transfer *ctl_grant_ahead(
 	struct hd_controller *c,
 	struct ctl_node *worker,
@@ -64,18 +64,18 @@ struct ctl_transfer *ctl_grant_ahead(
 	uint64_t bytes,
 	hd_ns expires
 );
-/* Opens a group's sum, or its copy, whose members are open; says nothing. */
+/* Opens a group's sum, or its copy, whose members are open; sends nothing. */
 void ctl_grant_sum(
 	struct hd_controller *c,
 	struct ctl_transfer *sum,
 	const struct hd_plan_entry *entry,
 	const struct ctl_grant_with *with
 );
-/* So many bytes were granted to the job. */
+/* Counts bytes that were granted to the job. */
 void ctl_job_granted(struct ctl_job *job, uint8_t direction, uint64_t bytes);
 /* A granted pull of the job has ended. */
 void ctl_job_pulled(struct ctl_job *job, bool delivered);
-/* Opens it and counts it; says nothing. */
+/* Opens and counts the transfer; sends nothing. */
 void ctl_grant_open(
 	struct hd_controller *c,
 	struct ctl_transfer *transfer,
@@ -91,9 +91,9 @@ int ctl_grant(
 	const struct ctl_grant_with *with,
 	struct hd_sink *sink
 );
-/* A grant is taken back. */
+/* Counts a void of a grant. */
 void ctl_void_count(struct hd_controller *c, struct ctl_transfer *transfer);
-/* Voids one of a group, which is told of by the group's other ends. */
+/* Voids a member of a group; the group's messages tell the other nodes. */
 void ctl_void_quietly(
 	struct hd_controller *c,
 	struct ctl_transfer *transfer,
@@ -101,18 +101,18 @@ void ctl_void_quietly(
 	struct hd_sink *sink
 );
 
-/* --- ctl_book.c --- */
-/* Nothing is reserved for it: it is expected between these. */
-void ctl_book_nothing(struct ctl_transfer *t, hd_ns start, hd_ns finish);
-/* An earlier life granted it, and so many bytes are still to come. */
-void ctl_book_restored(struct hd_controller *c, struct ctl_transfer *t, uint64_t left);
-/* The members of a sum by slots begin with it. */
-void ctl_book_slots(struct ctl_group *group);
-/* It could not begin before `at`, and goes on from there as it was to. */
-void ctl_book_begins(struct ctl_transfer *t, hd_ns at);
-/* Brings every open transfer's reservation up to date and fills scratch.busy. 0 or -ENOMEM. */
-int ctl_book_project(struct hd_controller *c);
-/* It is held whole: the network is free again, and what it took is a sample. */
+/* --- ctl_reserve.c --- */
+/* The transfer has no reservation, only an expected start and finish. */
+void ctl_reserve_nothing(struct ctl_transfer *t, hd_ns start, hd_ns finish);
+/* A grant of an earlier controller process, with `left` bytes still to come. */
+void ctl_reserve_restored(struct hd_controller *c, struct ctl_transfer *t, uint64_t left);
+/* Lets the reservations of members whose sum goes through slots begin with the sum's. */
+void ctl_reserve_slots(struct ctl_group *group);
+/* The transfer could not begin before `at`; its reservation moves there. */
+void ctl_reserve_from(struct ctl_transfer *t, hd_ns at);
+/* Updates every open transfer's reservation and fills scratch.busy. 0 or -ENOMEM. */
+int ctl_reserve_project(struct hd_controller *c);
+/* The transfer is held: its reservation ends, and its rate becomes a sample. */
 void ctl_report_held(
 	struct hd_controller *c,
 	struct ctl_transfer *transfer,
@@ -121,13 +121,13 @@ void ctl_report_held(
 );
 
 /* --- ctl_scratch.c --- */
-/* Room for all links, and for so much that is pending. 0 or -ENOMEM. */
+/* Tables for all links, and for `count` pending transfers. 0 or -ENOMEM. */
 int ctl_scratch_links(struct hd_controller *c);
 int ctl_scratch_items(struct ctl_scratch *scratch, uint32_t count);
 void ctl_scratch_fini(struct ctl_scratch *scratch);
 
 /* --- ctl_drop.c --- */
-/* The numbers of the decision, with names for the update that would otherwise have gone. */
+/* The numbers of the decision, and the name of the update that would have been granted instead. */
 struct ctl_why ctl_why_of(const struct hd_controller *c, const struct hd_plan_entry *entry);
 void ctl_log_drop(struct hd_controller *c, const struct ctl_drop *drop);
 /* Why a plan dropped an entry. */
@@ -139,7 +139,19 @@ void ctl_drop(
 	enum hd_reason reason,
 	struct hd_sink *sink
 );
-/* Answers a request that never came into the table. */
+/* Refuses a request that is not in the table. `sum_id` and `words` are those of DROP; NULL: none. */
+struct ctl_denial {
+	enum hd_reason reason;
+	uint64_t sum_id;
+	const char *words;
+};
+void ctl_refuse_request(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *request,
+	const struct ctl_denial *denial,
+	struct hd_sink *sink
+);
 void ctl_drop_request(
 	struct hd_controller *c,
 	struct ctl_node *node,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""heddle-plan against its golden files: NAME.json gives exactly NAME.plan; bad/NAME.json is refused
-with exactly bad/NAME.error and EX_DATAERR. `check_plan.py PROGRAM FOLDER --write` writes them anew."""
+"""heddle-plan against its golden files: NAME.json gives exactly NAME.plan; bad/NAME.json is refused with exactly
+bad/NAME.error and EX_DATAERR. `check_plan.py PROGRAM FOLDER --write` rewrites them."""
 import difflib
 import pathlib
 import subprocess

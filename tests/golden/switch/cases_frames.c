@@ -12,7 +12,7 @@ spoiled(struct script *s, size_t at, size_t bytes, uint64_t value, enum hd_switc
 	script_send(s, counter, 0);
 }
 
-/* What was refused is not in the sum. */
+/* Refused frames are not in the sum. */
 static void still_good(struct script *s) {
 	script_sends(s, 0, 0, 1, COUNTER(absorbed), 0);
 	script_sends(s, 1, 0, 2, COUNTER(completed), 2);
@@ -24,7 +24,7 @@ static void still_good(struct script *s) {
 static void wrong_names(struct script *s) {
 	const struct hd_switch_lease *is = &s->lease.is;
 
-	script_case(s, "wrong-token", "a token that is nobody's, also but for one bit, or 0", 2, 0);
+	script_case(s, "wrong-token", "a token that no member has: wrong in one bit, or 0", 2, 0);
 	for (unsigned bit = 0; bit < 64; bit += 9)
 		spoiled(s,
 			S_TOKEN,
@@ -55,7 +55,7 @@ static void wrong_names(struct script *s) {
 	script_case(
 		s,
 		"wrong-member",
-		"another worker than the token's: nobody sets another's bit",
+		"a worker other than the token's: a member cannot set the bit of another",
 		2,
 		0
 	);
@@ -179,7 +179,7 @@ static void by_ethernet(struct script *s) {
 	script_case(
 		s,
 		"ethernet",
-		"known stations, unknown ones, everybody, and the port it came from",
+		"known stations, unknown ones, broadcast, and the port that it came from",
 		0,
 		0
 	);

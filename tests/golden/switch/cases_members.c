@@ -25,7 +25,7 @@ static void taken_out(struct script *s) {
 	script_sends(s, 1, 1, 6, COUNTER(completed), 3);
 	script_lanes(s, 11);
 	script_flags(s, HD_SWITCH_FLAG_PARTIAL);
-	/* Complete, as nobody who is waited for lacks: taking the cell overtakes nothing. */
+	/* Complete, as no member of the sum is missing: taking the cell overtakes nothing. */
 	script_sends(s, 0, 8, 1, COUNTER(absorbed), 0);
 	script_end(s);
 

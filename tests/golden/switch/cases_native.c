@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the P4 executors cannot do: fp32, other counts, frames that are cut. */
+/* Cases that the P4 executors do not support: fp32, other counts, truncated frames. */
 #include "script.h"
 
 #include <string.h>
@@ -102,7 +102,7 @@ static void counts(struct script *s) {
 	for (size_t i = 0; i < 3; i++) {
 		static const char *const names[] = {"count-1", "count-350", "count-2224"};
 
-		shape(s, names[i], "chunks of so many values", 2, HD_DTYPE_FIXED32, of[i]);
+		shape(s, names[i], "chunks of this many values", 2, HD_DTYPE_FIXED32, of[i]);
 		script_sends(s, 0, 0, 1000, COUNTER(absorbed), 0);
 		script_sends(s, 1, 0, -7, COUNTER(completed), 2);
 		script_lanes(s, 993);

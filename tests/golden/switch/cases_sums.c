@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums, what repeats and overtakes them, and what is said of them besides. */
+/* Sums, chunks that repeat or overtake them, and the fields and flags of the results. */
 #include "script.h"
 
 #define LIMIT INT32_MAX
@@ -93,7 +93,7 @@ static void old_ones(struct script *s) {
 	script_chunk(s, 0, 0, 50);
 	script_put(s, S_ROUND, 4, 2);
 	script_send(s, COUNTER(absorbed), 0);
-	script_sends(s, 1, 8, 100, COUNTER(drop_stale), 0); /* greater chunk, lesser round */
+	script_sends(s, 1, 8, 100, COUNTER(drop_stale), 0); /* greater chunk, smaller round */
 	script_chunk(s, 1, 0, 5);
 	script_put(s, S_ROUND, 4, 2);
 	script_send(s, COUNTER(completed), 2);
@@ -274,7 +274,7 @@ static void flags(struct script *s) {
 	script_case(
 		s,
 		"congestion",
-		"a chunk that was marked on its way (ECN field 3) marks the result; that it could be (1, 2) does not",
+		"a chunk marked in the network (ECN field 3) marks the result; ECN capability (1, 2) does not",
 		2,
 		0
 	);

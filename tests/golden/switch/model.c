@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the switch does, written down as plainly as it can be: a frame goes through one control after the other, as in
- * the program in P4. Slow, and on purpose without a line of the native executor: they are compared with each other.
+ * A model of the switch, as plain as possible: a frame goes through one control after the other, as in the program in
+ * P4. It is slow, and on purpose shares no code with the native executor: the two are compared with each other.
  *
  *   drop simulator -> classify -> membership -> slot: exponent, bitmap, sums, next -> replicate
  *                            \-> forward: route or Ethernet address

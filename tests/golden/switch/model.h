@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the model of the switch remembers. */
+/* The state of the model of the switch. */
 #ifndef MODEL_H
 #define MODEL_H
 
@@ -37,7 +37,7 @@ struct model {
 	size_t mac_count, route_count;
 	uint32_t lose_state, lose_threshold;
 	uint64_t counters[HD_SWITCH_COUNTER_COUNT];
-	/* The frame that is on its way through. */
+	/* The frame that is being processed. */
 	uint8_t frame[GOLDEN_FRAME_MAX];
 	uint32_t bytes;
 	uint16_t port;

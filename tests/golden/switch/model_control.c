@@ -54,7 +54,7 @@ static int model_route_set(void *self, const struct golden_route *route) {
 	return 0;
 }
 
-/* A lease that somebody else's tokens are in is refused; all else is right in vectors. */
+/* A lease whose id is in use is refused; vectors have no other errors. */
 static int model_lease_set(void *self, const struct hd_switch_lease *lease) {
 	struct model *model = self;
 	struct model_lease *made = &model->leases[lease->id];

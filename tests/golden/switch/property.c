@@ -28,7 +28,7 @@ static const char *said; /* of the step that is wrong */
 	} while (0)
 
 static bool same_outs(void) {
-	MUST(expected.count == got.count, "so many frames left");
+	MUST(expected.count == got.count, "the number of frames sent");
 	for (size_t i = 0; i < expected.count; i++) {
 		const struct golden_out *a = &expected.out[i], *b = &got.out[i];
 

@@ -133,7 +133,7 @@ static void swx_frame(
 	struct hd_switch_packet packet
 		= {.data = swx->room + HD_SWITCH_HEADROOM_BYTES, .bytes = bytes, .port = port};
 
-	/* What stood in a buffer before must not matter. */
+	/* Earlier contents of a buffer must not matter. */
 	memset(swx->room, 0xff, sizeof swx->room);
 	memcpy(packet.data, frame, bytes);
 	outs->count = 0;

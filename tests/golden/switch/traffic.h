@@ -63,7 +63,7 @@ int traffic_control(
 void traffic_put(uint8_t *at, size_t bytes, uint64_t value);
 /* Ethernet, IPv4 and UDP around `payload` bytes that lie at 42; returns the frame's bytes. */
 uint32_t traffic_udp(uint8_t *frame, uint32_t from, uint32_t to, uint16_t port, uint32_t payload);
-/* What member `index` sends of `chunk`; values are 0. */
+/* Writes the packet of member `index` for `chunk`; values are 0. */
 uint32_t traffic_chunk(
 	const struct traffic_lease *lease,
 	uint32_t index,

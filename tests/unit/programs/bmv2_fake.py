@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What testbed/lab/bmv2.py sees of bmv2: simple_switch holds what it was told until it ends, and simple_switch_CLI
-speaks with it as the real one does. `dump` is ours: all that it has, as JSON. Where it may, it forwards frames by the
-table `macs` and floods others; it adds nothing up.
+"""The part of bmv2 that testbed/lab/bmv2.py sees: simple_switch holds what it was told until it ends, and
+simple_switch_CLI speaks with it as the real one does. `dump` is ours: all that it has, as JSON. Where it may, it
+forwards frames by the table `macs` and floods others; it adds nothing up.
 
 usage: bmv2_fake.py simple_switch|simple_switch_CLI WORDS"""
 import json
@@ -101,7 +101,7 @@ class State:
         return ""
 
     def counter_read(self, name, index):
-        return f"{name}[{index}]=  BmCounterValue(packets=0, bytes=0) 0 packets"
+        return f"{name}[{index}]= (0 bytes, 0 packets)"
 
     def dump(self):
         return json.dumps({"pid": os.getpid(), "identity": self.identity, **{

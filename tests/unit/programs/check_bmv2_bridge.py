@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""bmv2_bridge.py, alone and under heddle-switch-agent, with a bmv2 (bmv2_fake.py) that is killed and begins anew: it is
+"""bmv2_bridge.py, alone and under heddle-switch-agent, with a bmv2 (bmv2_fake.py) that is killed and restarted: it is
 told again who it is, its ports and stations; leases are over; and what ends leaves it running.
 
 usage: check_bmv2_bridge.py BUILD_DIR [TEST]...   needs no privileges."""
@@ -53,6 +53,7 @@ class Case(unittest.TestCase):
         self.addCleanup(self.end_switches)
 
     def end_switches(self):
+        self.told()
         for pid in self.pids:
             if self.alive(pid):
                 os.kill(pid, signal.SIGKILL)
@@ -133,7 +134,7 @@ class Bridge(Case):
         return json.loads(self.bridge.stdout.readline())
 
     def test_killed(self):
-        """Its own switch is started again, and told what it must know; leases are the agent's to give anew."""
+        """Its own switch is started again, and told what it must know; the agent gives the leases again."""
         self.assertEqual(self.open(), {})
         self.assertEqual(self.ask(do="watch"), {"life": 1})
         self.assertEqual(self.ask(do="set", lease=lease(1)), {})
@@ -150,6 +151,17 @@ class Bridge(Case):
         self.assertEqual(self.ask(do="watch"), {"life": 2})
         self.assertEqual(len(self.told()["tokens"]), 2)
 
+    def test_shell(self):
+        """Debian's Python runs simple_switch_CLI, and may keep the modules that it compiles, for the next start."""
+        self.open()
+        shell, = (pid for pid in map(int, pathlib.Path(
+            f"/proc/{self.bridge.pid}/task/{self.bridge.pid}/children").read_text().split())
+            if b"simple_switch_CLI" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+        words = pathlib.Path(f"/proc/{shell}/environ").read_bytes().decode().split("\0")
+        environment = dict(word.partition("=")[::2] for word in words if word)
+        self.assertEqual(environment["PATH"], f"/usr/bin:{self.env['PATH']}")
+        self.assertNotIn("PYTHONDONTWRITEBYTECODE", environment)
+
     def test_somebody_elses(self):
         """One that others start is waited for."""
         self.start_switch()
@@ -164,6 +176,23 @@ class Bridge(Case):
         self.assertEqual(self.ask(do="watch"), {"life": 2})
         self.check_programmed(self.told())
         self.assertEqual(self.ask(do="set", lease=lease(2)), {})
+
+    def test_ports(self):
+        """Each port that there is has the counters of its interface, and the drops of the queue before its link."""
+        queues = [{"dev": "lo", "root": True, "drops": 7}, {"dev": "lo", "parent": "1:1", "drops": 5}]
+        (self.path / "bin/tc").write_text(f"#!/bin/sh\necho '{json.dumps(queues)}'\n")
+        (self.path / "bin/tc").chmod(0o755)
+        self.assertEqual(self.open(ports={"1": "lo", "2": "nowhere"}), {})
+        row, = self.ask(do="ports")["ports"]
+        self.assertEqual((row["port"], row["interface"]), (1, "lo"))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+            for _ in range(20):
+                end.sendto(bytes(1000), ("127.0.0.1", self.thrift))
+        after, = self.ask(do="ports")["ports"]
+        for way in ("rx", "tx"):
+            self.assertGreaterEqual(after[f"{way}_packets"] - row[f"{way}_packets"], 20)
+            self.assertGreaterEqual(after[f"{way}_bytes"] - row[f"{way}_bytes"], 20 * 1042)
+        self.assertEqual(row["tx_errors"], 7)
 
     def test_input_ends(self):
         """The switch goes on without leases; the next bridge takes it over."""
@@ -180,7 +209,7 @@ class Bridge(Case):
         self.assertEqual(self.ask(do="set", lease=lease(1)), {})
 
     def test_reader_ends(self):
-        """Nobody reads what it answers; nor is there a switch any more."""
+        """Its answers have no reader any more; nor is there a switch."""
         self.open()
         self.ask(do="set", lease=lease(1))
         self.kill()
@@ -266,6 +295,20 @@ class Agent(Case):
         self.assertEqual(agent.wait(DEADLINE_S), 0)
         self.assertIsNotNone(self.told())
         self.assertNotIn("Traceback", self.said())
+
+    def test_ports(self):
+        """The ports are the switch's, not the agent's socket; the controller's table has their sums, also of what was
+        dropped, and who moves them."""
+        self.start_agent(ports={"1": "lo", "2": "nowhere"})
+        row, = self.rows("ports", self.agent)
+        self.assertEqual((row["port"], row["driver"]), ("1", "lo"))
+        shown = self.until(lambda: next((row for row in self.rows("dataplane", self.controller)
+                                         if row["role"] == "switch" and row["age_s"] is not None), None), "STATS")
+        self.assertGreaterEqual(shown["rx_packets"], row["rx_packets"])
+        self.assertGreaterEqual(shown["tx_bytes"], row["tx_bytes"])
+        again, = self.rows("ports", self.agent)
+        self.assertGreaterEqual(again["rx_bytes"], shown["rx_bytes"])
+        self.assertGreater(row["rx_packets"], 0)
 
     def test_killed(self):
         """Its own is started again, as is a child that is killed; both outlive the agent's own sudden end."""

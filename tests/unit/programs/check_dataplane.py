@@ -98,7 +98,7 @@ class Dataplane(loopback.Loopback):
             self.assertEqual((row["tenant"], row["job"]), ("default", "digits"), row)
             self.assertGreater(row["chunks_sent"], 0, row)
             self.assertGreater(row["processor_us"], 0, row)
-            # But for those on their way into the socket, and trains of probes.
+            # Except those that are in flight into the socket, and trains of probes.
             self.assertAlmostEqual(row["tx_packets"], row["chunks_sent"] + row["control_sent"],
                                    delta=512 + row["tx_packets"] // 50, msg=row)
         sent, received = (sum(row[name] for row in rows) for name in ("tx_bytes", "rx_bytes"))
@@ -124,7 +124,7 @@ class Dataplane(loopback.Loopback):
 
     def test_clear_and_watch(self):
         self.trained()
-        self.assertIn("count from now on", self.ask("clear", "dataplane"))
+        self.assertIn("were reset", self.ask("clear", "dataplane"))
         row = self.one("server", self.rows("dataplane"))
         self.assertIsNotNone(row["cleared_s"], row)
         own = self.own(self.server)

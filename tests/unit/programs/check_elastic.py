@@ -82,7 +82,7 @@ class Elastic(loopback.Loopback):
         self.assertLess(grown["loss"], first["loss"])
         self.assertEqual(grown["workers"], 2)
         self.assertEqual(grown["refused"], 0)
-        # Whoever comes later counts from 1, and the target stays.
+        # A worker that joins later counts from 1, and the target stays.
         late = self.start_worker(2, "--sync", "full")
         self.wait_row("a third", lambda row: row["workers"] == 3)
         self.end(workers[0], signal.SIGKILL)

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""heddlectl elastic plan and elastic fit as somebody uses them who has no controller: tables, JSON after its schema,
-files, exit codes.
+"""heddlectl elastic plan and elastic fit, used without a controller: tables, JSON after its schema, files, exit codes.
 
 usage: check_elastic_plan.py HEDDLECTL SCHEMA HEDDLE_TRAIN"""
 import json

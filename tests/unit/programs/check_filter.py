@@ -47,7 +47,7 @@ class Filter(loopback.Loopback):
         self.assertEqual(fabric["model_crc32"], local["model_crc32"])
         self.assertNotEqual(fabric["model_crc32"], plain["model_crc32"])
         self.assertEqual(fabric["filter"]["sent_values"], local["filter"]["sent_values"])
-        # What is held goes with the last step: there is no update of its own for it.
+        # Held values go with the last step: there is no update of its own for them.
         self.assertEqual(fabric["filter"]["flushes"], 0)
         self.assertEqual(fabric["filter"]["held_norm"], 0)
         self.assertEqual(fabric["applied"], 80 - fabric["filter"]["silent"])
@@ -65,7 +65,7 @@ class Filter(loopback.Loopback):
         self.check_same("--filter", 0.7, "--filter-block", 16)
 
     def test_all_steps_wait_for_everybody(self):
-        """Synchronous: whoever has nothing to send still takes part, and all flush at the end."""
+        """Synchronous: a worker without anything to send still takes part, and all flush at the end."""
         self.start_fabric()
         train = ["--steps", 150, "--sync", "full", "--lr", 0.5, "--seed", 5, "--json", "-", "--quiet"]
         _, plain, _ = self.run_job(3, train, run=["--job", "plain"])

@@ -90,29 +90,29 @@ def steer(address, keys):
     for words, code, text in (
             ("set theta 2", 0, "theta is 2"),
             ("set theta x", 65, "theta: 'x' (a number from 1e-06 to 1000000000, or off)"),
-            ("set tau nobody 3", 65, "job: 'nobody': no such job"),
+            ("set tau no-job 3", 65, "job: 'no-job': no such job"),
             ("set warp 9", 64, "'warp': not expected here"),
             ("set log-level debug", 0, "log-level is debug"),
             ("set log-level loud", 65, "log-level: 'loud'"),
-            ("pa all", 64, "'pa': say 'pause' in full"),
-            ("pause al", 64, "'al': say 'all' in full"),
-            ("ev job x", 64, "'ev': say 'evict' in full"),
-            ("drain h h1", 64, "'h': say 'host' in full"),
+            ("pa all", 64, "'pa': write 'pause' in full"),
+            ("pause al", 64, "'al': write 'all' in full"),
+            ("ev job x", 64, "'ev': write 'evict' in full"),
+            ("drain h h1", 64, "'h': write 'host' in full"),
             ("pause all", 0, "nothing is granted any more"),
             ("evict worker x +1", 65, "job: 'x': no such job"),
             ("sh nod nowhere", 0, "no nodes that fit 'nowhere'"),
             ("show jobs tenant=x job=y", 0, "no jobs that fit 'tenant=x job=y'"),
             ("show jobs", 0, "no jobs\n"),
-            ("?", 0, "  pause                grants nothing any more, to all or to a job"),
-            ("show plan ?", 0, "  why                  the latest plan, each decision in a sentence"),
+            ("?", 0, "  pause                stops granting, to all jobs or to one"),
+            ("show plan ?", 0, "  why                  the latest plan, with the reason of each decision"),
             ("show bugs ?", 64, "'bugs': not expected here"),
             ("res all", 0, "grants go on"),
-            ("drain host h1", 65, "host: 'h1': nobody is registered there"),
+            ("drain host h1", 65, "host: 'h1': no node is registered there"),
             ("evict worker x 99999", 65, "job: 'x': no such job"),
             ("show p", 64, "'p': ambiguous: plan, ports"),
             ("show", 64, "incomplete"),
-            ("show nodes from=3", 64, "filter: 'from=3': no field is called so"),
-            ("show counters bogus=1", 64, "filter: field=value: no field of the table is called so"),
+            ("show nodes from=3", 64, "filter: 'from=3': the table has no such field"),
+            ("show counters bogus=1", 64, "filter: field=value: the table has no such field"),
             ("watch nodes --count 2 --interval-s 0.05", 0, "heddlectl"),
             ("watch nodes --interval-s 0", 64, "--interval-s: '0' (a number from 0.05 to 86400)")):
         done = command(*words.split())
@@ -138,7 +138,7 @@ def piped(address, keys):
 
 
 def history(path):
-    """What the journal has of all this, after the controller ended."""
+    """The journal's rows of all this, after the controller ended."""
     with sqlite3.connect(path) as database:
         commands = dict(database.execute("SELECT words, result FROM commands"))
         check(all(row[0].startswith("127.0.0.1:") for row in database.execute("SELECT who FROM commands")), "who")
@@ -186,7 +186,7 @@ def main():
         begin = time.monotonic()
         silent = run(SHELL, "--controller", address, "--key-file", keys, "show", "nodes")
         took = time.monotonic() - begin
-        check(silent.returncode == 69 and "no answer" in silent.stderr, f"nobody there: {silent.stderr}")
+        check(silent.returncode == 69 and "no answer" in silent.stderr, f"no controller: {silent.stderr}")
         check(1.9 < took < 4, f"which takes 2 s, not {took}")
         process, _, epoch = start("--key-file", keys, "--state-dir", state)
         check(epoch == 2, "a restart has the next epoch")

@@ -138,7 +138,8 @@ class Histograms(loopback.Loopback):
             self.assertLess(times[f"{direction}_grant"]["mean"], times[direction]["mean"])
 
     def until_begun(self, count):
-        """How many pushes' first chunks the server's log has, once it has so many: it is written a moment later."""
+        """The number of pushes whose first chunks are in the server's log, once it is `count`: the log is written a
+        moment later."""
         end = time.monotonic() + DEADLINE_S
         while True:
             begun = sum(event.get("direction", "push") == "push" for event in self.events("ps", "recv-start"))

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What operators set outlives a controller that is killed; a file that is not right is named with field and line,
-and stays as it is.
+"""Operators' settings outlive a controller that is killed; an invalid file is reported with field and line, and stays
+as it is.
 
 usage: check_kept.py HEDDLE_CONTROLLER HEDDLECTL HEDDLE_SERVER"""
 import json
@@ -101,7 +101,7 @@ def refuses(fabric):
         check(fabric.file.read_text() == text, "the file is as it was")
     fabric.file.write_text(good)
     fabric.start()
-    check(fabric.settings()["theta"] == "off", "mended")
+    check(fabric.settings()["theta"] == "off", "repaired")
     fabric.controller.stop()
 
 

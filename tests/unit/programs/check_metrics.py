@@ -93,7 +93,7 @@ def check_http(node):
     status, headers, _ = node.get("/metrics", "POST")
     check(status == 405 and headers["Allow"] == "GET, HEAD", f"POST: {status}")
     check(node.get("/metrics", "HEAD")[2] == "", "HEAD has no body")
-    # Who connects and says nothing holds nobody up.
+    # Clients that connect and send nothing hold up no other.
     idle = [socket.create_connection(("127.0.0.1", node.port)) for _ in range(5)]
     begin = time.monotonic()
     node.families()
@@ -120,7 +120,7 @@ def check_http(node):
 
 
 def check_token(where, keys):
-    """Who does not say the token is told nothing but that."""
+    """A client without the token gets only that error."""
     secret = "s3cret-" + "0123456789abcdef"
     path = os.path.join(where, "token")
     with open(path, "w", encoding="ascii") as file:
@@ -262,12 +262,12 @@ def check_named(controller, server, keys):
     for name in (server, "ps"):
         done = counters(name)
         check(done.returncode == 0 and "committed" in done.stdout, f"{name}: {done.stderr}")
-    unknown = counters("nobody-here.invalid")
-    check(unknown.returncode == 68 and "--server: 'nobody-here.invalid': no" in unknown.stderr
+    unknown = counters("not-here.invalid")
+    check(unknown.returncode == 68 and "--server: 'not-here.invalid': no" in unknown.stderr
           and ", nor is it a node of the controller" in unknown.stderr, unknown.stderr)
     silent = counters("ps.invalid", "127.0.0.1:1")
     check(silent.returncode == 68 and "controller 127.0.0.1:1: no answer" in silent.stderr, silent.stderr)
-    # A controller without an address is in nobody's way.
+    # A controller without an address does not disturb the others.
     lost = counters("ps.invalid", "ctl.invalid")
     check(lost.returncode == 68 and "--server: 'ps.invalid': no address" in lost.stderr
           and "controller ctl.invalid: no address" in lost.stderr, lost.stderr)

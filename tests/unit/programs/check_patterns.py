@@ -98,6 +98,7 @@ class Runs(unittest.TestCase):
                 "siren": {"worker_s": 6, "deadline_s": 3}}
         if SANITIZED:
             more["cirrus"]["memory_mb"] = 1 << 20  # a sanitizer's own memory counts
+            more["siren"] = {"worker_s": 18, "deadline_s": 9}  # its processes take seconds to start beside others
         with tempfile.TemporaryDirectory(prefix="heddle-patterns-") as name:
             folder = pathlib.Path(name)
             files = [self.small(folder, path.stem, **more.get(path.stem, {}))
@@ -124,7 +125,7 @@ class Runs(unittest.TestCase):
         self.assertGreaterEqual(records["cirrus"]["gradients"], made)
         siren = records["siren"]
         self.assertTrue(siren["within"])
-        self.assertLessEqual(siren["worker_s"], 6)
+        self.assertLessEqual(siren["worker_s"], more["siren"]["worker_s"])
         self.assertTrue(siren["targets"], siren)  # the owner said how many
         self.assertTrue(all(1 <= target <= 2 for _, target in siren["targets"]), siren["targets"])
 

@@ -173,7 +173,7 @@ def check_bad(folder):
 
 
 def without_defaults(read):
-    """What the two readers call differently when a file leaves it out."""
+    """Removes the parts that the two readers represent differently when a file leaves them out."""
     read = {k: v for k, v in read.items() if k not in ("faults", "sim")}
     read["job"] = dict(read["job"])
     return read

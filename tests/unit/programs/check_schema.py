@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What heddlectl prints with --json, from a controller with a job that trains, against docs/heddlectl.schema.json:
+"""The output of heddlectl with --json, from a controller with a job that trains, against docs/heddlectl.schema.json:
 every table, with rows in each.
 
 usage: check_schema.py BUILD_DIR SCHEMA"""
@@ -97,7 +97,7 @@ def main():
             time.sleep(0.1)
         check(shell.run("set", "tau", "digits", "1")["done"] is True, "set")
         names = {b["properties"]["table"]["const"] for b in shell.schema["oneOf"] if "table" in b["properties"]}
-        # What needs no controller has a check of its own (check_elastic_plan.py).
+        # Output that needs no controller has a check of its own (check_elastic_plan.py).
         names -= {"check", "elastic-plan", "elastic-fit"}
         refuses(shell, shell.rows("nodes", 6))
         for table in sorted(names):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""heddle-server as a process: its words and exit codes, a job through libheddle, the checkpoint of its end,
-the next life, damage, and how little it does when there is nothing to do.
+"""heddle-server as a process: its messages and exit codes, a job through libheddle, the checkpoint of its end, the next
+incarnation, damage, and how little it does when there is nothing to do.
 
 usage: check_server_program.py HEDDLE_SERVER LIBHEDDLE SANITIZE"""
 import ctypes
@@ -37,31 +37,41 @@ def start(directory, *arguments):
     return program, program.address
 
 
+class Status(ctypes.Structure):
+    """struct heddle_status."""
+    _fields_ = [("size", ctypes.c_size_t), *[(name, ctypes.c_int) for name in (
+        "state", "reason", "direction", "released", "granted")], *[(name, ctypes.c_uint32) for name in (
+            "round", "delay", "workers")], *[(name, ctypes.c_uint64) for name in (
+                "base", "version", "bytes", "started_ns", "ended_ns")], ("scale", ctypes.c_float)]
+
+
 class Worker:
     """One worker of the job through libheddle."""
 
     def __init__(self, directory, address):
         os.environ.update(HEDDLE_SERVER=address, HEDDLE_KEY_FILE=f"{directory}/key", HEDDLE_RANK="0")
         self.library = ctypes.CDLL(LIBRARY)
-        self.library.heddle_spec_tensor.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p,
-                                                    ctypes.c_size_t, ctypes.c_int, ctypes.c_float]
+        self.library.heddle_spec_add_tensor.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p,
+                                                        ctypes.c_size_t, ctypes.c_int, ctypes.c_float]
         self.library.heddle_last_error.restype = ctypes.c_char_p
         self.model = (ctypes.c_float * VALUES)()
         self.version = ctypes.c_uint64()
         self.spec, self.fabric = ctypes.c_void_p(), ctypes.c_void_p()
         dimensions = (ctypes.c_uint64 * 1)(VALUES)
         assert self.library.heddle_spec_create(b"team", b"program", ctypes.byref(self.spec)) == 0
-        assert self.library.heddle_spec_tensor(self.spec, b"w", dimensions, 1, 1, 0.5) == 0
+        assert self.library.heddle_spec_add_tensor(self.spec, b"w", dimensions, 1, 1, 0.5) == 0
         assert self.library.heddle_open(self.spec, None, ctypes.byref(self.fabric)) == 0
         self.joined = self.library.heddle_wait_joined(self.fabric, 10000, None, None)
 
     def pull(self):
-        assert self.library.heddle_pull(self.fabric, self.model, None, 10000, ctypes.byref(self.version)) == 0
+        status = Status(size=ctypes.sizeof(Status))
+        assert self.library.heddle_pull(self.fabric, self.model, None, 10000, ctypes.byref(status)) == 0
+        self.version.value = status.version
         return self.version.value & ((1 << 48) - 1), self.version.value >> 48
 
     def push(self, value):
         data = (ctypes.c_float * VALUES)(*([value] * VALUES))
-        return self.library.heddle_push_wait(self.fabric, data, self.version, None, 10000, None)
+        return self.library.heddle_push(self.fabric, data, self.version, None, 10000, None)
 
     def error(self):
         return self.library.heddle_last_error().decode()
@@ -130,7 +140,7 @@ def main():
     events = [json.loads(line) for line in pathlib.Path(f"{directory}/events").read_text().splitlines()]
     assert sum(e["event"] == "committed" for e in events) == 5
     assert events[-1]["event"] == "durable" or any(e["event"] == "durable" for e in events)
-    assert "job team/program: everybody has left after" in errors and "5 applied" in errors, errors
+    assert "job team/program: all workers left after" in errors and "5 applied" in errors, errors
     reports = list(pathlib.Path(f"{directory}/checkpoints").glob("*.report.json"))
     assert len(reports) == 1, reports
     report = json.loads(reports[0].read_text())
@@ -143,7 +153,7 @@ def main():
     files = sorted(pathlib.Path(f"{directory}/checkpoints").glob("*.safetensors"))
     assert len(files) == 1 and files[0].suffix == ".safetensors", files
 
-    # The next life goes on where this one ended, under the next incarnation.
+    # The next incarnation goes on where this one ended.
     process, address = start(directory)
     worker = Worker(directory, address)
     assert worker.joined == 0, worker.error()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""heddlectl as somebody uses it who sits before a terminal: completion, `?`, history, Ctrl-C, Ctrl-D.
+"""heddlectl at an interactive terminal: completion, `?`, history, Ctrl-C, Ctrl-D.
 
 usage: check_shell_line.py HEDDLE_CONTROLLER HEDDLECTL HEDDLE_SERVER"""
 import os
@@ -83,7 +83,7 @@ class Terminal:
 
 
 def type_and_complete(t):
-    """What was completed is seen by what the line does: the editor moves the cursor as it likes."""
+    """A completion is judged by the effect of the line: the editor moves the cursor as it likes."""
     check("no plan" in t.run("sh\tpla\tw\t"), "show plan why")
     t.type("show p\t")
     listed = t.wait("network ports")
@@ -91,18 +91,18 @@ def type_and_complete(t):
     t.expect("or\t", "rx_packets")
     check("host ps takes no new grants" in t.run("drain host p\t"), "a host that is registered")
     check("host ps takes grants again" in t.run("und\th\tp\t"), "undrain")
-    check("no staleness" in t.run("show nodes\x15show sta\t"), "Ctrl-U begins anew")
+    check("no staleness" in t.run("show nodes\x15show sta\t"), "Ctrl-U starts the line again")
 
 
 def ask_for_help(t):
     t.type("?")
-    listed = t.wait("leave")
+    listed = t.wait("leave the shell")
     check(all(word in listed for word in ("show", "watch", "set", "pause", "drain", "evict", "check")), listed)
     t.type("show dataplane ?")
     listed = t.wait("[FILTER")
-    check(re.search(r"by +sums of nodes", listed) and "send and receive" not in listed, listed)
+    check(re.search(r"by +sums by host", listed) and "packets between" not in listed, listed)
     t.type("by ?")
-    listed = t.wait("each other")
+    listed = t.wait("packets between")
     check(all(re.search(f"^ *{word} ", listed, re.M) for word in ("host", "job", "link")), listed)
     t.type("\x15set ?")
     listed = t.wait("weight")

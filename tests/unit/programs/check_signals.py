@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""SIGTERM and SIGINT end every program from every wait: nobody answers, a server stands still, a step is not complete.
+"""SIGTERM and SIGINT end every program from every wait: a silent peer, a stalled server, an incomplete step.
 
 usage: check_signals.py BUILD_DIR [PART_OF_A_NAME]   needs no privileges. Real processes on the loopback interface;
 keeps everything under one temporary folder, and ends only what it started.
@@ -95,7 +95,7 @@ class Case:
 
     # --- who does not answer ----------------------------------------------------------------------
     def silent(self, kind=socket.SOCK_DGRAM):
-        """Somebody has the port, takes what comes, and says nothing."""
+        """A port whose owner takes all packets and sends no answer."""
         quiet = self.closing.enter_context(socket.socket(socket.AF_INET, kind))
         quiet.bind(("127.0.0.1", 0))
         if kind == socket.SOCK_STREAM:
@@ -103,7 +103,7 @@ class Case:
         return f"127.0.0.1:{quiet.getsockname()[1]}"
 
     def nobody(self):
-        """Nobody has the port: the kernel says so."""
+        """An unused port: the kernel reports that."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.bind(("127.0.0.1", 0))
             return f"127.0.0.1:{probe.getsockname()[1]}"
@@ -230,7 +230,7 @@ def trains(mode):
 
 
 def time_is_up(mode, stage_s):
-    """It has done its part and waits for what is under way, or to leave; nobody answers."""
+    """It has done its part and waits for its transfers in flight, or to leave; there is no answer."""
     def test(case, number):
         server, address = case.server()
         process = case.train(mode, "--seconds", 1, "--compute-ms", 100, server=address)
@@ -268,7 +268,7 @@ def computes(case, number):
 
 
 def reads_its_data(case, number):
-    """Nobody writes them: there is nothing to leave yet."""
+    """There is no writer of its data: there is nothing to leave yet."""
     data = case.folder / "data"
     os.mkfifo(data)
     process = case.train("async", "--data", f"svmlight:{data}", "--model", "logistic", server=case.silent())
@@ -316,7 +316,7 @@ def seconds(mode):
         process = case.train(mode, "--seconds", 1, server=case.server()[1])
         process.wait(PATIENCE_S)
         took = time.monotonic() - begun
-        # What is under way has 5 s to end; then the worker leaves.
+        # Transfers in flight have 5 s to end; then the worker leaves.
         case.check(took < 8, f"it ended after {took:.1f} s")
         case.check(process.returncode == 0, f"exit status {process.returncode}: {case.said('train')}")
         return took
@@ -354,7 +354,7 @@ def children_of(pid, count):
 
 
 def run_is_not_read(case, number):
-    """Nobody reads what its processes say."""
+    """The output of its processes is not read."""
     reader, writer = os.pipe()
     case.closing.callback(os.close, reader)
     process = case.begin("run", "-n", 1, "--job", "job", "--", "yes", stdout=writer)
@@ -418,7 +418,7 @@ def service(name, *words, controller=None):
 
 
 def server_with_members(case, number):
-    """A worker stands still in the middle of a transfer."""
+    """A worker stalls in the middle of a transfer."""
     process, address = case.server()
     worker = case.train("async", server=address)
     case.joined(worker)
@@ -472,7 +472,7 @@ def shell_watches(case, _):
 
 
 def shell_watches_nobody(case, _):
-    """The controller stands still, and a question is under way."""
+    """The controller stalls, and a query is in flight."""
     controller, address = case.controller()
     process = case.begin("shell", "--controller", address, "--key-file", case.key, "--interval-s", 0.1,
                          "--timeout-ms", PATIENCE_S * 1000, "watch", "nodes")
@@ -484,7 +484,7 @@ def shell_watches_nobody(case, _):
 
 
 def reads(program, *words):
-    """Nobody writes what it reads."""
+    """There is no writer of its input."""
     def test(case, number):
         reader, writer = os.pipe()
         case.closing.callback(os.close, writer)
@@ -561,13 +561,13 @@ def cases():
     yield "heddlectl, command not answered", shell("set", "theta", "0.5")
     yield "heddlectl, interactive", shell(interactive=True)
     yield "heddlectl, watching", shell_watches
-    yield "heddlectl, watching nobody", shell_watches_nobody
+    yield "heddlectl, watching no controller", shell_watches_nobody
     if PROGRAMS["switch"].exists():  # where DPDK is
         yield "switch, idle ports", forwards
     yield "heddle-plan", reads("plan")
     yield "heddle-trace", reads("trace", "/dev/stdin")
     yield "heddle-sim", simulates
-    for kind in ("serve", "silent", "nobody"):
+    for kind in ("serve", "silent", "no-server"):
         yield f"tcp-ps, {kind}", tcp(kind)
 
 

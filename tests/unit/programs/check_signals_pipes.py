@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""SIGTERM and SIGINT end programs whose pipes stand still, as check_signals.py has it of other waits.
+"""SIGTERM and SIGINT end programs whose pipes stall; check_signals.py has the other waits.
 
 usage: check_signals_pipes.py BUILD_DIR [PART_OF_A_NAME]
 """
@@ -12,7 +12,7 @@ import check_signals
 
 
 def events_are_not_read(case, number):
-    """Its events go to a pipe that nobody reads."""
+    """Its events go to a pipe that is not read."""
     pipe = case.folder / "events"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDWR)

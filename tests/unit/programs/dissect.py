@@ -70,7 +70,7 @@ def read_body(message, body):
 
 
 def as_value(text, like):
-    """What tshark wrote, as a value of the kind of `like`."""
+    """The output of tshark, as a value of the kind of `like`."""
     if isinstance(like, bytes):
         return bytes.fromhex(text.replace(":", ""))
     if isinstance(like, float):

@@ -217,7 +217,7 @@ class Loopback(unittest.TestCase):
             if number:
                 worker.send_signal(number)
             worker.communicate(timeout=20)
-            # What is under way has 5 s to end when the time is up, 0.5 s after a signal.
+            # Transfers in flight have 5 s to end when the time is up, 0.5 s after a signal.
             self.assertLess(time.monotonic() - begun, 3 if number else 8)
             self.assertEqual(worker.returncode, 0)
 
@@ -419,7 +419,7 @@ class Loopback(unittest.TestCase):
         self.assertEqual(len(seen), len(set(seen)))
 
     def test_worker_comes_back(self):
-        """Another life of a rank: its rounds go on from those that the server has seen."""
+        """Another incarnation of a rank: its rounds go on from those that the server has seen."""
         _, server = self.start_fabric()
         train = ["--model", "mlp:64", "--compute-ms", 5, "--json", "-", "--quiet"]
         self.env.update(HEDDLE_RANK="0", HEDDLE_CONTROLLER=self.controller, HEDDLE_KEY_FILE=str(self.key),
@@ -568,7 +568,7 @@ class Trainer(unittest.TestCase):
         self.assertIn("HEDDLE_GRACE: '3601' (a number from 0 to 3600)", done.stderr)
 
     def test_bad_input_as_json(self):
-        """What stands behind --log-json is refused in JSON already."""
+        """Errors in options behind --log-json are printed as JSON already."""
         done = self.train("--log-json", "--batch", "0")
         self.assertEqual(done.returncode, 64)
         line = json.loads(done.stderr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What OpenMetrics 1.0 demands of histograms, of families as prometheus_client's parser has them."""
+"""The rules of OpenMetrics 1.0 for histograms, on families from prometheus_client's parser."""
 import math
 
 from processes import check

@@ -120,11 +120,11 @@ class Preempt(loopback.Loopback):
         return [e["value"] for e in self.seen(f"w{rank}", "pushed")]
 
     def scales(self, of):
-        """Of the steps of so many updates."""
+        """The scales of the steps of `of` updates."""
         return [e["value"] for e in self.seen("ps", "stepped") if e["aux"] == of]
 
     def test_scale_follows(self):
-        """Full batches of a model that stays as it is: the norms of a worker's updates are what they were, whoever
+        """Full batches of a model that stays as it is: the norms of a worker's updates stay the same when any worker
         goes; steps are scaled."""
         self.scheduled()
         words = ["--scale-rate", "linear:2", "--lr", "0", "--shards", "rank", "--batch", "479", "--sync", "full"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the check_*.py share: programs that are started, asked and ended, one way for all of them."""
+"""Shared by the check_*.py: programs are started, queried and ended in one way for all of them."""
 import atexit
 import json
 import os

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two workers of a job of all-reduces in one process: reduce_late PID, of the only aggregator. It stands still when a
- * round has begun, one worker's call times out, and the aggregator goes on: the call's data stay as they were. Exit 0,
- * 77 when no round had begun in time, else a sentence.
+ * Two workers of a job of all-reduces in one process: reduce_late PID, of the only aggregator. The aggregator is
+ * stopped when a round has begun, one worker's call times out, and the aggregator goes on: the call's data stay as they
+ * were. Exit 0, 77 when no round had begun in time, else a sentence.
  */
 #include "heddle.h"
 
@@ -62,7 +62,9 @@ static bool is(const float *data, float value) {
 static void *call(void *arg) {
 	struct late *late = arg;
 
-	late->rc = heddle_allreduce(late->fabric, late->data, VALUES, NULL, TIMEOUT_MS, NULL);
+	late->rc = heddle_allreduce(
+		late->fabric, late->data, late->data, VALUES, NULL, TIMEOUT_MS, NULL
+	);
 	return NULL;
 }
 
@@ -103,7 +105,7 @@ static bool attempt(struct late *late, const char *job, pid_t aggregator) {
 	need(pthread_create(&thread, NULL, call, late) == 0, "thread");
 	for (int i = 0; i < TIMEOUT_MS && !begun; i++) {
 		(void)heddle_ticket_test(ticket, &status);
-		begun = status.state == HEDDLE_SENDING;
+		begun = status.state == HEDDLE_STATE_SENDING;
 		(void)nanosleep(&moment, NULL);
 	}
 	(void)pthread_join(thread, NULL);

@@ -2,14 +2,16 @@
 /*
  * One worker of a job of all-reduces: reduce_worker COUNT ROUNDS. Says `joined`, then `round N` after each tenth,
  * and at the end how many rounds it was in, how many sums it has had, how many it came too late for, and its longest
- * wait, as JSON. Every value of every sum is checked: a sum may have fewer workers than the job, never other values
- * than theirs.
+ * wait, as JSON. Every value of every sum is checked, NaN and Inf among them: a sum may have fewer workers than the
+ * job, never other values than theirs.
  *
- * Rounds 0: until SIGTERM. Who is told says so in one more value of the sum, so that all end after the same round.
+ * Rounds 0: until SIGTERM. The worker that receives it sets one more value of the sum, so that all end after the same
+ * round.
  */
 #include "heddle.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,11 +22,11 @@
 #define TIMEOUT_MS 15000
 #define PAUSE_US 5000
 
-static volatile sig_atomic_t told_to_end;
+static volatile sig_atomic_t must_end;
 
 static void on_term(int number) {
 	(void)number;
-	told_to_end = 1;
+	must_end = 1;
 }
 
 static void die(const char *what, const char *why) {
@@ -44,15 +46,36 @@ static float factor(long round, uint64_t i) {
 	return (float)(1 + (i + (uint64_t)round) % 7);
 }
 
+/* In every fifth round some of the values are not finite. */
+static float value(int rank, long round, uint64_t i) {
+	static const float odd[][3]
+		= {{NAN, 0, 0}, {0, INFINITY, INFINITY}, {-INFINITY, INFINITY, 1}};
+	uint64_t which = (i + (uint64_t)round) % 1000;
+
+	if (round % 5 == 4 && i > 0 && which < 3)
+		return odd[which][rank % 3];
+	return (float)(1U << rank) * factor(round, i);
+}
+
+/* Exact in any order. */
+static float sum_of(unsigned members, long round, uint64_t i) {
+	float sum = 0;
+
+	for (int rank = 0; members >> rank; rank++)
+		if (members >> rank & 1)
+			sum += value(rank, round, i);
+	return sum;
+}
+
 static void check(const float *x, uint64_t count, long round, int rank, uint32_t workers) {
 	unsigned members = (unsigned)(x[0] / factor(round, 0));
 
 	if (!(members >> rank & 1) || (unsigned)__builtin_popcount(members) != workers)
 		die("sum", "not of the workers that it names");
 	for (uint64_t i = 0; i < count; i++) {
-		float want = (float)members * factor(round, i);
+		float want = sum_of(members, round, i);
 
-		if (x[i] < want || x[i] > want)
+		if (isnan(want) != isnan(x[i]) || x[i] < want || x[i] > want)
 			die("sum", "wrong");
 	}
 }
@@ -84,9 +107,9 @@ int main(int argc, char **argv) {
 		int rc;
 
 		for (uint64_t i = 0; i < count; i++)
-			x[i] = (float)(1U << rank) * factor(round, i);
-		x[count] = told_to_end ? 1 : 0;
-		rc = heddle_allreduce(fabric, x, count + 1, NULL, TIMEOUT_MS, &status);
+			x[i] = value(rank, round, i);
+		x[count] = must_end ? 1 : 0;
+		rc = heddle_allreduce(fabric, x, x, count + 1, NULL, TIMEOUT_MS, &status);
 		took = now() - began;
 		longest = took > longest ? took : longest;
 		if (rc == -EIO && status.reason == HEDDLE_REASON_LATE)
@@ -94,10 +117,10 @@ int main(int argc, char **argv) {
 		else if (rc < 0)
 			die("all-reduce", heddle_last_error());
 		else
-			check(x, count, round, rank, status.delay);
+			check(x, count, round, rank, status.workers);
 		ends = rc == 0 && x[count] > 0;
 		sums += rc == 0;
-		all += rc == 0 && status.delay == (uint32_t)heddle_world_size(fabric);
+		all += rc == 0 && status.workers == (uint32_t)heddle_world_size(fabric);
 		if (round % 10 == 9)
 			(void)printf("round %ld\n", round + 1);
 		(void)usleep(PAUSE_US);

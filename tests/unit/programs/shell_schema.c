@@ -73,7 +73,7 @@ static json_t *bucket(void) {
 		"number",
 		"null",
 		"description",
-		"bound; null: none",
+		"upper bound of the bucket; null: none",
 		"count",
 		"type",
 		"integer",
@@ -192,22 +192,26 @@ static void add_rows(json_t *document, const struct hd_row_shape *rows, bool tot
 		add(document,
 		    "total",
 		    json_pack("{s:s, s:i}", "type", "integer", "minimum", 0),
-		    "rows",
+		    "number of rows of the table",
 		    true);
 	(void)snprintf(reference, sizeof reference, "#/definitions/row_%s", rows->name);
 	add(document,
 	    "rows",
 	    json_pack("{s:s, s:{s:s}}", "type", "array", "items", "$ref", reference),
-	    "one for each",
+	    "rows of the table",
 	    true);
 	json_array_append_new(branches, document);
 }
 
-/* What hd_rows.h says of every table. Ports, queues, cores and counters are shown by several programs. */
+/* Adds the columns of a table from hd_rows.h. Ports, queues, cores and counters are shown by several programs. */
 static void add_table(const struct hd_row_shape *shape) {
 	static const struct hd_row_field head[] = {
-		{"at_s", "the program's clock", NULL, HD_ROW_REAL, 0},
-		{"epoch", "the controller's life", NULL, HD_ROW_COUNT, 0},
+		{"at_s", "clock of the program, in seconds", NULL, HD_ROW_REAL, 0},
+		{"epoch",
+		 "epoch of the controller: the number of its incarnation",
+		 NULL,
+		 HD_ROW_COUNT,
+		 0},
 	};
 	char name[80];
 	json_t *document;
@@ -291,10 +295,10 @@ int main(void) {
 		"$id",
 		"https://heddle.example/heddlectl.schema.json",
 		"title",
-		"What heddlectl prints with --json",
+		"Documents that heddlectl prints with --json",
 		"description",
-		"One document a table: show TABLE --json. Fields are added at the end; none changes its "
-		"meaning. Printed from the programs' own lists of fields: CONTRIBUTING.md.",
+		"One document for each table: show TABLE --json. Fields are added at the end; none changes its "
+		"meaning. Generated from the programs' lists of fields: CONTRIBUTING.md.",
 		"definitions",
 		definitions,
 		"oneOf",

@@ -59,7 +59,7 @@ def check(trace):
     threads = {(e["pid"], e["tid"]) for e in by_phase["M"] if e["name"] == "thread_name"}
     assert len(threads) == len({tid for _, tid in threads}), "a tid is of two processes"
     for track, spans in tracks.items():
-        assert track[0] in processes and track in threads, f"nobody names {track}"
+        assert track[0] in processes and track in threads, f"{track} has no name"
         check_nesting(spans)
     check_flows(by_phase, tracks)
     return by_phase

@@ -187,7 +187,7 @@ void end_join(struct world *world, struct end *end, uint32_t job, uint16_t rank)
 	end->rank = rank;
 	message.join.job = job;
 	message.join.worker = rank;
-	end_say(end, &message);
+	end_send_message(end, &message);
 	world_run(world, HD_MS);
 }
 
@@ -204,7 +204,7 @@ void end_kill(struct world *world, struct end *end) {
 	free(end);
 }
 
-void end_say(struct end *end, const struct hd_message *message) {
+void end_send_message(struct end *end, const struct hd_message *message) {
 	assert_int_equal(
 		hd_session_send(end->session, message, end->node.net->now, &end->node.sink), 0
 	);
@@ -368,7 +368,7 @@ void plan_to(struct plan *plan, const struct end *end, uint64_t token) {
 	};
 }
 
-void plan_say(struct world *world, const struct plan *plan) {
+void plan_send(struct world *world, const struct plan *plan) {
 	static uint8_t inputs[HD_GROUP_BLOB_BYTES_MAX], outputs[HD_GROUP_BLOB_BYTES_MAX];
 	struct hd_message message = {.kind = HD_MSG_GROUP, .group = plan->message};
 	int bytes = hd_group_put_inputs(plan->inputs, plan->input_count, inputs, sizeof inputs);
@@ -378,7 +378,7 @@ void plan_say(struct world *world, const struct plan *plan) {
 	bytes = hd_group_put_outputs(plan->outputs, plan->output_count, outputs, sizeof outputs);
 	assert_true(bytes > 0);
 	message.group.outputs = (struct hd_blob){outputs, (uint32_t)bytes};
-	end_say(world->controller, &message);
+	end_send_message(world->controller, &message);
 	world_run(world, HD_MS);
 }
 

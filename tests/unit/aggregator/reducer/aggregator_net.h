@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An aggregator core and whoever a test needs around it, on the network of server_net.h. Workers, servers and the
- * controller are real endpoints and real transfers, but do only what the test tells them.
+ * An aggregator core and the nodes that a test needs around it, on the network of server_net.h. Workers, servers and
+ * the controller are real endpoints and real transfers, but act only as the test tells them.
  */
 #ifndef AGGREGATOR_NET_H
 #define AGGREGATOR_NET_H
@@ -74,9 +74,9 @@ const struct hd_aggregator_stats *world_stats(const struct world *world);
 struct end *end_open(struct world *world, uint8_t role, uint32_t ipv4);
 void end_connect(struct world *world, struct end *end);
 void end_join(struct world *world, struct end *end, uint32_t job, uint16_t rank);
-/* Vanishes without a word. */
+/* The node dies without notice. */
 void end_kill(struct world *world, struct end *end);
-void end_say(struct end *end, const struct hd_message *message);
+void end_send_message(struct end *end, const struct hd_message *message);
 size_t end_heard(const struct end *end, uint8_t kind);
 /* The index-th message of this kind, or the test fails. */
 const struct hd_message *end_message(const struct end *end, uint8_t kind, size_t index);
@@ -88,14 +88,14 @@ size_t end_voids(const struct end *end, uint64_t token);
 struct end_recv *end_expect(struct end *end, uint64_t token, uint64_t bytes);
 struct end_recv *end_received(struct end *end, uint64_t token);
 
-/* What is said to send; header: job, worker, round, attempt, dtype, token, exponent, version. */
+/* Starts a transfer. Used of the header: job, worker, round, attempt, dtype, token, exponent, version. */
 struct hd_send *
 end_send(struct end *end, const struct hd_chunk_header *header, const void *data, uint64_t bytes);
 
-/* k workers' updates of so many bytes, to be sent to nobody yet. */
+/* Updates of `inputs` workers, of `bytes` each, without outputs yet. */
 void plan_make(struct plan *plan, uint64_t group, uint32_t inputs, uint64_t bytes);
 void plan_to(struct plan *plan, const struct end *end, uint64_t token);
-void plan_say(struct world *world, const struct plan *plan);
+void plan_send(struct world *world, const struct plan *plan);
 /* The input's transfer begins. */
 struct hd_send *
 plan_push(struct world *world, const struct plan *plan, uint32_t input, const void *data);

@@ -57,8 +57,8 @@ static void test_streams_the_sum(void **state) {
 	plan_make(&plan, GROUP, 4, BYTES);
 	plan_to(&plan, world->server, SUM_TOKEN);
 	got = end_expect(world->server, SUM_TOKEN, BYTES);
-	plan_say(world, &plan);
-	plan_say(world, &plan); /* told already */
+	plan_send(world, &plan);
+	plan_send(world, &plan); /* told already */
 	for (uint32_t i = 0; i < 4; i++)
 		plan_push(world, &plan, i, update[i]);
 	world_run(world, HD_SECOND);
@@ -150,7 +150,7 @@ static void test_any_loss(void **state) {
 		plan_to(&plan, world->replica, SUM_TOKEN + 1);
 		got = end_expect(world->server, SUM_TOKEN, bytes);
 		copy = end_expect(world->replica, SUM_TOKEN + 1, bytes);
-		plan_say(world, &plan);
+		plan_send(world, &plan);
 		for (uint32_t i = 0; i < workers; i++) {
 			plan_push(world, &plan, i, wire[i]);
 			world_run(world, hd_random_below(&dice, 3) * HD_MS);
@@ -174,7 +174,7 @@ static void test_any_loss(void **state) {
 
 /* --- members that are lost ---------------------------------------------------------------------- */
 
-/* Everybody but `lost` was told, nothing is left, nothing more leaves. */
+/* All members but `lost` were notified, nothing is left, nothing more leaves. */
 static void
 assert_failed(struct world *world, const struct plan *plan, uint32_t lost, enum hd_reason reason) {
 	const struct hd_msg_report *report = end_report(world->controller, GROUP);
@@ -193,7 +193,7 @@ assert_failed(struct world *world, const struct plan *plan, uint32_t lost, enum 
 	assert_int_equal(end_voids(world->server, SUM_TOKEN), 1);
 	assert_int_equal(world_stats(world)->groups_failed, 1);
 	assert_empty(world);
-	/* The others go on for a while: nobody listens. */
+	/* The others go on for a while: their chunks are ignored. */
 	sent = end_received(world->server, SUM_TOKEN)->recv ?
 		hd_recv_stats(end_received(world->server, SUM_TOKEN)->recv)->bytes_held :
 		0;
@@ -220,7 +220,7 @@ static void assert_survivors(struct world *world, const char *members) {
 	}
 	plan_to(&plan, world->server, SUM_TOKEN + 1);
 	got = end_expect(world->server, SUM_TOKEN + 1, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	for (uint32_t i = 0; i < count; i++)
 		plan_push(world, &plan, i, update[members[i] - '0']);
 	world_run(world, 2 * HD_SECOND);
@@ -229,7 +229,7 @@ static void assert_survivors(struct world *world, const char *members) {
 	assert_empty(world);
 }
 
-/* Four members under way, some chunks of the sum have left. */
+/* Four members in flight, some chunks of the sum have left. */
 static struct world *midway(struct plan *plan, const struct hd_aggregator_config *config) {
 	struct world *world = world_open(4, config);
 
@@ -237,7 +237,7 @@ static struct world *midway(struct plan *plan, const struct hd_aggregator_config
 	plan_make(plan, GROUP, 4, BYTES);
 	plan_to(plan, world->server, SUM_TOKEN);
 	end_expect(world->server, SUM_TOKEN, BYTES);
-	plan_say(world, plan);
+	plan_send(world, plan);
 	for (uint32_t i = 0; i < 4; i++)
 		plan_push(world, plan, i, update[i]);
 	for (int i = 0; i < 400 && net_events(&world->net, HD_EVENT_SEND_START) == 0; i++)
@@ -297,7 +297,7 @@ static void test_silent_member(void **state) {
 	world_close(world);
 }
 
-/* Who has not begun yet, and was not told to, may have been planned for later. */
+/* A member that has not started yet, and was not told to, may have been planned for later. */
 static void test_late_member(void **state) {
 	struct hd_aggregator_config config = slow_hold();
 	struct world *world = world_open(2, &config);
@@ -309,7 +309,7 @@ static void test_late_member(void **state) {
 	plan_make(&plan, GROUP, 2, BYTES);
 	plan_to(&plan, world->server, SUM_TOKEN);
 	got = end_expect(world->server, SUM_TOKEN, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	plan_push(world, &plan, 0, update[0]);
 	world_run(world, 3 * HD_SECOND);
 	assert_int_equal(world_stats(world)->groups_open, 1);
@@ -328,8 +328,8 @@ static void test_cancelled_member(void **state) {
 	(void)state;
 	message.cancel = (struct hd_msg_cancel
 	){.job = JOB, .worker = 0, .round = 5, .attempt = 1, .token = plan.inputs[0].token};
-	end_say(world->worker[1], &message); /* not its own */
-	end_say(world->worker[0], &message);
+	end_send_message(world->worker[1], &message); /* not its own */
+	end_send_message(world->worker[0], &message);
 	world_run(world, 10 * HD_MS);
 	assert_int_equal(world_stats(world)->refused_messages, 1);
 	assert_true(world_stats(world)->drop_token > 0);
@@ -347,14 +347,14 @@ static void test_voided_by_the_controller(void **state) {
 	(void)state;
 	message.void_ = (struct hd_msg_void_
 	){.job = JOB, .token = plan.inputs[2].token, .reason = HD_REASON_LEASE};
-	end_say(world->controller, &message);
+	end_send_message(world->controller, &message);
 	world_run(world, 10 * HD_MS);
 	assert_failed(world, &plan, 2, HD_REASON_LEASE);
 	world_close(world);
 
 	world = midway(&plan, NULL);
 	message.void_.token = GROUP;
-	end_say(world->controller, &message);
+	end_send_message(world->controller, &message);
 	world_run(world, 10 * HD_MS);
 	assert_int_equal(end_report(world->controller, GROUP)->reason, HD_REASON_LEASE);
 	for (uint32_t i = 0; i < 4; i++)
@@ -363,7 +363,7 @@ static void test_voided_by_the_controller(void **state) {
 	world_close(world);
 }
 
-/* What a member had sent whole stays in the sum, whatever becomes of it. */
+/* An update that a member had sent whole stays in the sum, even if the member dies. */
 static void test_dead_after_the_last_chunk(void **state) {
 	struct world *world = world_open(3, NULL);
 	struct end_recv *got;
@@ -374,7 +374,7 @@ static void test_dead_after_the_last_chunk(void **state) {
 	plan_make(&plan, GROUP, 3, BYTES);
 	plan_to(&plan, world->server, SUM_TOKEN);
 	got = end_expect(world->server, SUM_TOKEN, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	plan_push(world, &plan, 0, update[0]);
 	world_run(world, 100 * HD_MS);
 	assert_int_equal(
@@ -404,7 +404,7 @@ static void test_lost_replica(void **state) {
 	plan_to(&plan, world->server, SUM_TOKEN);
 	plan_to(&plan, world->replica, SUM_TOKEN + 1);
 	got = end_expect(world->server, SUM_TOKEN, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	end_kill(world, world->replica);
 	world->replica = NULL;
 	plan_push(world, &plan, 0, update[0]);
@@ -419,7 +419,7 @@ static void test_lost_replica(void **state) {
 	world_close(world);
 }
 
-/* One that lives and does not take it hears that it will not come: it need not find out by waiting. */
+/* A living node that does not take it is notified that it will not come, so that it need not wait for a timeout. */
 static void test_given_up_replica(void **state) {
 	const struct hd_aggregator_config config = slow_hold();
 	struct world *world = world_open(2, &config);
@@ -432,7 +432,7 @@ static void test_given_up_replica(void **state) {
 	plan_to(&plan, world->server, SUM_TOKEN);
 	plan_to(&plan, world->replica, SUM_TOKEN + 1);
 	got = end_expect(world->server, SUM_TOKEN, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	plan_push(world, &plan, 0, update[0]);
 	plan_push(world, &plan, 1, update[1]);
 	world_run(world, 600 * HD_MS);
@@ -457,7 +457,7 @@ static void test_lost_server(void **state) {
 	/* It gives the sum up */
 	message.void_
 		= (struct hd_msg_void_){.job = JOB, .token = SUM_TOKEN, .reason = HD_REASON_HOLD};
-	end_say(world->server, &message);
+	end_send_message(world->server, &message);
 	world_run(world, 10 * HD_MS);
 	assert_int_equal(end_report(world->controller, GROUP)->reason, HD_REASON_HOLD);
 	for (uint32_t i = 0; i < 4; i++)
@@ -490,7 +490,7 @@ static void test_turns(void **state) {
 	first.outputs[0].start_ns = 100 * HD_SECOND; /* not before */
 	first.outputs[0].rate_bps = 1000000000;
 	got = end_expect(world->server, SUM_TOKEN, BYTES);
-	plan_say(world, &first);
+	plan_send(world, &first);
 	plan_make(&second, GROUP + 1, 2, BYTES);
 	plan_to(&second, world->server, SUM_TOKEN + 1);
 	end_expect(world->server, SUM_TOKEN + 1, BYTES);
@@ -498,7 +498,7 @@ static void test_turns(void **state) {
 		second.inputs[i].worker = (uint16_t)(2 + i);
 		second.inputs[i].after = first.inputs[i].token;
 	}
-	plan_say(world, &second);
+	plan_send(world, &second);
 	assert_int_equal(end_heard(world->worker[2], HD_MSG_GO), 0);
 	plan_push(world, &first, 0, update[0]);
 	world_run(world, 200 * HD_MS);
@@ -513,7 +513,7 @@ static void test_turns(void **state) {
 	assert_null(got->recv); /* the sum waits */
 	go.go.job = JOB;
 	go.go.token = SUM_TOKEN;
-	end_say(world->server, &go);
+	end_send_message(world->server, &go);
 	world_run(world, 200 * HD_MS);
 	assert_true(got->done);
 	assert_memory_equal(got->data, sum, BYTES);
@@ -536,7 +536,7 @@ static void test_rank_held(void **state) {
 	fill("01");
 	plan_make(&plan, GROUP, 2, BYTES);
 	plan_to(&plan, world->server, GROUP);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	plan_push(world, &plan, 0, update[0]);
 	world_run(world, HD_MS);
 	end_connect(world, other);

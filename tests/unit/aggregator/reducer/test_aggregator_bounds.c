@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an aggregator admits: memory that jobs share, hostile packets and messages, epochs; and what it tells. */
+/* The limits of an aggregator: memory that jobs share, hostile packets and messages, epochs; and its reports. */
 #include "aggregator_net.h"
 #include "hd_limits.h"
 #include "hd_random.h"
@@ -27,13 +27,13 @@ static void fill(uint32_t workers) {
 		}
 }
 
-static void say_group(struct world *world, uint64_t group, uint32_t job, uint64_t bytes) {
+static void send_group(struct world *world, uint64_t group, uint32_t job, uint64_t bytes) {
 	struct plan plan;
 
 	plan_make(&plan, group, 2, bytes);
 	plan.message.job = job;
 	plan_to(&plan, world->server, group);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 }
 
 static uint8_t refusal(const struct world *world, uint64_t group) {
@@ -72,11 +72,11 @@ static void test_memory_is_shared(void **state) {
 
 	(void)state;
 	/* Alone, a job may have it all. */
-	say_group(world, 1, JOB, 60 << 20);
+	send_group(world, 1, JOB, 60 << 20);
 	assert_int_equal(refusal(world, 1), HD_REASON_NONE);
-	say_group(world, 2, JOB, 50 << 20);
+	send_group(world, 2, JOB, 50 << 20);
 	assert_int_equal(refusal(world, 2), HD_REASON_NO_MEMORY);
-	say_group(world, 3, JOB, 20 << 20);
+	send_group(world, 3, JOB, 20 << 20);
 	assert_int_equal(refusal(world, 3), HD_REASON_NONE);
 	/* Another one is here: what comes free of its half is kept for it. */
 	other = end_open(world, HD_ROLE_WORKER, WORKER_IP + 50);
@@ -84,23 +84,23 @@ static void test_memory_is_shared(void **state) {
 	end_connect(world, other);
 	end_join(world, other, JOB + 1, 0);
 	message.void_ = (struct hd_msg_void_){.job = JOB, .token = 1, .reason = HD_REASON_LEASE};
-	end_say(world->controller, &message);
+	end_send_message(world->controller, &message);
 	world_run(world, 10 * HD_MS);
 	assert_int_equal(world_stats(world)->groups_open, 1);
-	say_group(world, 4, JOB, 40 << 20);
+	send_group(world, 4, JOB, 40 << 20);
 	assert_int_equal(refusal(world, 4), HD_REASON_NO_MEMORY);
-	say_group(world, 5, JOB + 1, 40 << 20);
+	send_group(world, 5, JOB + 1, 40 << 20);
 	assert_int_equal(refusal(world, 5), HD_REASON_NONE);
-	say_group(world, 6, JOB, 20 << 20);
+	send_group(world, 6, JOB, 20 << 20);
 	assert_int_equal(refusal(world, 6), HD_REASON_NONE);
-	say_group(world, 7, JOB + 1, 20 << 20); /* beyond its own */
+	send_group(world, 7, JOB + 1, 20 << 20); /* beyond its own */
 	assert_int_equal(refusal(world, 7), HD_REASON_NO_MEMORY);
 	assert_true(world_stats(world)->memory_bytes <= config.memory_bytes);
 	assert_int_equal(world_stats(world)->jobs, 2);
 	world_close(world);
 }
 
-/* What a group of two updates of so many bytes counts with. */
+/* The memory that a group of two updates of `bytes` each counts with. */
 static uint64_t memory_of(uint64_t bytes, uint64_t early_bytes) {
 	const struct hd_reduce_config config = {
 		.order = HD_GROUP_RANKED,
@@ -114,24 +114,24 @@ static uint64_t memory_of(uint64_t bytes, uint64_t early_bytes) {
 
 /* A controller that counts with what was told, by the same function, is never refused: neither for early chunks of
  * groups before, nor for buffers that are used again. */
-static void test_memory_is_as_told(void **state) {
+static void test_memory_is_as_notified(void **state) {
 	const uint64_t each = memory_of(BYTES, 0);
 	struct hd_aggregator_config config = {
 		.memory_bytes = 9 * each * 8 / 7,
 		.early_bytes = 300000,
 	};
 	struct world *world = world_open(0, &config);
-	uint64_t told = end_message(world->controller, HD_MSG_REGISTER, 0)->register_.memory_bytes;
+	uint64_t sent = end_message(world->controller, HD_MSG_REGISTER, 0)->register_.memory_bytes;
 	struct hd_message message = {.kind = HD_MSG_VOID};
 	uint64_t group = 0;
 
 	(void)state;
-	assert_true(told >= 9 * each && told < 10 * each);
+	assert_true(sent >= 9 * each && sent < 10 * each);
 	for (int times = 0; times < 2; times++) {
 		while (group < 9U + 10U * times)
-			say_group(world, ++group, JOB, BYTES);
+			send_group(world, ++group, JOB, BYTES);
 		assert_int_equal(world_stats(world)->groups_open, 9);
-		say_group(world, ++group, JOB, BYTES);
+		send_group(world, ++group, JOB, BYTES);
 		assert_int_equal(refusal(world, group), HD_REASON_NO_MEMORY);
 		assert_true(
 			world_stats(world)->memory_bytes > 9 * each
@@ -141,7 +141,7 @@ static void test_memory_is_as_told(void **state) {
 		for (uint64_t t = 1; times == 0 && t <= 9; t++) {
 			message.void_ = (struct hd_msg_void_
 			){.job = JOB, .token = t, .reason = HD_REASON_LEASE};
-			end_say(world->controller, &message);
+			end_send_message(world->controller, &message);
 		}
 		world_run(world, 10 * HD_MS);
 	}
@@ -157,14 +157,14 @@ static void for_both(struct world *world, uint64_t group, bool taken) {
 	plan_to(&plan, world->replica, 0x1000 + group);
 	if (taken)
 		end_expect(world->server, group, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	for (uint32_t i = 0; i < 2; i++)
 		plan_push(world, &plan, i, update[i]);
 	world_run(world, 100 * HD_MS);
 }
 
-/* What only a replica waits for gives way to the next group, the oldest first; what the server waits for does not. */
-static void test_replicas_give_way(void **state) {
+/* A sum that only a replica still needs gives way to the next group, the oldest first; one for the server does not. */
+static void test_replicas_make_room(void **state) {
 	const uint64_t each = memory_of(BYTES, 0);
 	struct hd_aggregator_config config
 		= {.memory_bytes = 2 * each * 8 / 7 + 64, .hold_us = 10000000};
@@ -177,7 +177,7 @@ static void test_replicas_give_way(void **state) {
 	assert_int_equal(world_stats(world)->groups_open, 2);
 	assert_int_equal(end_voids(world->replica, 0x1001), 0);
 	/* Not to one that would not fit without them either. */
-	say_group(world, 9, JOB, 100 * BYTES);
+	send_group(world, 9, JOB, 100 * BYTES);
 	assert_int_equal(refusal(world, 9), HD_REASON_NO_MEMORY);
 	assert_int_equal(world_stats(world)->groups_open, 2);
 	for_both(world, 3, false);
@@ -187,11 +187,11 @@ static void test_replicas_give_way(void **state) {
 	assert_int_equal(end_voids(world->replica, 0x1001), 1);
 	assert_int_equal(end_voids(world->replica, 0x1002), 0);
 	assert_int_equal(refusal(world, 0x1001), HD_REASON_NO_MEMORY);
-	say_group(world, 4, JOB, BYTES);
+	send_group(world, 4, JOB, BYTES);
 	assert_int_equal(refusal(world, 4), HD_REASON_NONE);
 	assert_int_equal(refusal(world, 0x1002), HD_REASON_NO_MEMORY);
 	/* Both that are left wait for the server. */
-	say_group(world, 5, JOB, BYTES);
+	send_group(world, 5, JOB, BYTES);
 	assert_int_equal(refusal(world, 5), HD_REASON_NO_MEMORY);
 	assert_int_equal(end_voids(world->replica, 0x1003), 0);
 	assert_int_equal(world_stats(world)->groups_open, 2);
@@ -208,18 +208,19 @@ static void test_refuses_groups(void **state) {
 	(void)state;
 	plan_make(&good, 1, 2, BYTES);
 	plan_to(&good, world->server, 1);
-	plan_say(world, &good);
+	plan_send(world, &good);
 	assert_int_equal(world_stats(world)->groups, 1);
 #define BAD(change, why)                                                                           \
 	plan_make(&bad, ++group, 2, BYTES);                                                        \
 	plan_to(&bad, world->server, group);                                                       \
 	bad.change;                                                                                \
-	plan_say(world, &bad);                                                                     \
+	plan_send(world, &bad);                                                                    \
 	assert_int_equal(refusal(world, bad.message.group), why);
 	BAD(message.epoch = 2, HD_REASON_EPOCH)
 	BAD(message.dtype = HD_DTYPE_SPARSE32, HD_REASON_REFUSED)
 	BAD(message.dtype = 200, HD_REASON_REFUSED)
 	BAD(message.order = 7, HD_REASON_REFUSED)
+	BAD(message.op = HD_REDUCE_OP_COUNT, HD_REASON_REFUSED)
 	BAD(message.bytes = 0, HD_REASON_REFUSED)
 	BAD(message.bytes = 3, HD_REASON_REFUSED)
 	BAD(message.bytes = UINT64_MAX, HD_REASON_REFUSED)
@@ -230,25 +231,22 @@ static void test_refuses_groups(void **state) {
 	BAD(outputs[0].token = 0, HD_REASON_REFUSED)
 	BAD(outputs[0].port = 0, HD_REASON_REFUSED)
 #undef BAD
-	message.group.job = JOB;
-	message.group.group = 99;
-	message.group.epoch = 3;
-	message.group.bytes = 400;
-	end_say(world->controller, &message); /* empty lists */
+	message.group = (struct hd_msg_group){.job = JOB, .group = 99, .epoch = 3, .bytes = 400};
+	end_send_message(world->controller, &message); /* empty lists */
 	world_run(world, HD_MS);
 	assert_int_equal(refusal(world, 99), HD_REASON_REFUSED);
 	assert_int_equal(world_stats(world)->groups, 1);
 	assert_int_equal(world_stats(world)->groups_open, 1);
-	assert_int_equal(world_stats(world)->groups_refused, 14);
+	assert_int_equal(world_stats(world)->groups_refused, 15);
 	/* A newer epoch is the present one from here on; the older group goes on. */
 	plan_make(&bad, 200, 2, BYTES);
 	plan_to(&bad, world->server, 200);
 	bad.message.epoch = 4;
-	plan_say(world, &bad);
+	plan_send(world, &bad);
 	assert_int_equal(world_stats(world)->groups_open, 2);
 	plan_make(&bad, 201, 2, BYTES);
 	plan_to(&bad, world->server, 201);
-	plan_say(world, &bad);
+	plan_send(world, &bad);
 	assert_int_equal(refusal(world, 201), HD_REASON_EPOCH);
 	world_close(world);
 }
@@ -258,7 +256,7 @@ static void test_idle_group(void **state) {
 	struct world *world = world_open(2, NULL);
 
 	(void)state;
-	say_group(world, 1, JOB, BYTES);
+	send_group(world, 1, JOB, BYTES);
 	world_run(world, 119 * HD_SECOND);
 	assert_int_equal(world_stats(world)->groups_open, 1);
 	world_run(world, 2 * HD_SECOND);
@@ -271,22 +269,22 @@ static void test_idle_group(void **state) {
 /* A receiver that does not answer: its groups fail, and it is not greeted for ever. One that comes back is. */
 static void test_unreachable(void **state) {
 	struct world *world = world_open(2, NULL);
-	struct hd_addr nobody = {0x0a0000ee, HD_PORT};
+	struct hd_addr stranger = {0x0a0000ee, HD_PORT};
 	struct plan plan;
 
 	(void)state;
 	for (uint64_t group = 1; group <= 3; group++) {
 		plan_make(&plan, group, 2, BYTES);
 		plan_to(&plan, world->server, group);
-		plan.outputs[0].ipv4 = nobody.ipv4 + (group == 3);
-		plan_say(world, &plan);
+		plan.outputs[0].ipv4 = stranger.ipv4 + (group == 3);
+		plan_send(world, &plan);
 	}
-	plan_make(&plan, 4, 1, BYTES); /* a model from nobody */
+	plan_make(&plan, 4, 1, BYTES); /* a model without a sender */
 	plan.inputs[0].worker = HD_GROUP_WORKER;
-	plan.message.peer_ipv4 = nobody.ipv4;
-	plan.message.peer_port = nobody.port;
+	plan.message.peer_ipv4 = stranger.ipv4;
+	plan.message.peer_port = stranger.port;
 	plan_to(&plan, world->worker[0], 4);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_int_equal(world_stats(world)->groups_open, 4);
 	world_run(world, 1900 * HD_MS);
 	assert_int_equal(world_stats(world)->groups_open, 4);
@@ -294,7 +292,7 @@ static void test_unreachable(void **state) {
 	for (uint64_t group = 1; group <= 4; group++)
 		assert_int_equal(refusal(world, group), HD_REASON_TIMEOUT);
 	assert_int_equal(world_stats(world)->groups_open, 0);
-	assert_int_equal(greetings(world, nobody), 0);
+	assert_int_equal(greetings(world, stranger), 0);
 	/* The same for one that was there once; it is found again when it is needed. */
 	world->server->node.down = true;
 	world_run(world, 2 * HD_SECOND);
@@ -304,7 +302,7 @@ static void test_unreachable(void **state) {
 	plan_make(&plan, 5, 2, BYTES);
 	plan_to(&plan, world->server, 5);
 	end_expect(world->server, 5, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	for (uint32_t i = 0; i < 2; i++)
 		plan_push(world, &plan, i, update[i]);
 	world_run(world, 2 * HD_SECOND);
@@ -334,7 +332,7 @@ static void test_hostile_packets(void **state) {
 	plan_make(&plan, 1, 3, BYTES);
 	plan_to(&plan, world->server, 1);
 	got = end_expect(world->server, 1, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	for (uint32_t i = 0; i < 3; i++)
 		plan_push(world, &plan, i, update[i]);
 	for (size_t i = 0; i < 20000; i++) {
@@ -382,11 +380,11 @@ static void test_hostile_member(void **state) {
 	theirs.inputs[0].worker = 2;
 	theirs.inputs[1].worker = 3;
 	plan_to(&theirs, world->server, 2);
-	plan_say(world, &theirs);
+	plan_send(world, &theirs);
 	plan_make(&mine, 1, 2, BYTES);
 	plan_to(&mine, world->server, 1);
 	got = end_expect(world->server, 1, BYTES);
-	plan_say(world, &mine);
+	plan_send(world, &mine);
 	for (uint32_t i = 0; i < 4; i++) {
 		struct hd_chunk_header header = {
 			.job = i == 0 ? JOB : JOB + 1,
@@ -400,7 +398,7 @@ static void test_hostile_member(void **state) {
 	}
 	message.go.job = JOB;
 	message.go.token = 1;
-	end_say(world->worker[3], &message); /* not a receiver's to say */
+	end_send_message(world->worker[3], &message); /* not a receiver's to say */
 	world_run(world, 50 * HD_MS);
 	assert_true(world_stats(world)->drop_source > 0); /* it is no member of theirs */
 	assert_int_equal(world_stats(world)->drop_mismatch, 0);
@@ -412,11 +410,11 @@ static void test_hostile_member(void **state) {
 	assert_memory_equal(got->data, sum, BYTES);
 	assert_true(world_stats(world)->drop_mismatch > 0);
 	assert_int_equal(world_stats(world)->refused_messages, 1);
-	message = (struct hd_message){.kind = HD_MSG_JOIN}; /* as nobody: that is no job here */
+	message = (struct hd_message){.kind = HD_MSG_JOIN}; /* no role: no job here */
 	for (uint32_t job = 0; job < 2 * HD_JOBS_MAX; job++) {
 		message.join.job = 1000 + job;
 		message.join.worker = HD_GROUP_WORKER;
-		end_say(world->worker[3], &message);
+		end_send_message(world->worker[3], &message);
 	}
 	world_run(world, 10 * HD_MS);
 	assert_int_equal(world_stats(world)->jobs, 2);
@@ -434,7 +432,7 @@ static void test_not_finite_is_flagged(void **state) {
 	plan_make(&plan, 1, 2, BYTES);
 	plan_to(&plan, world->server, 1);
 	got = end_expect(world->server, 1, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	plan_push(world, &plan, 0, update[0]);
 	plan_push(world, &plan, 1, update[1]);
 	world_run(world, HD_SECOND);
@@ -476,7 +474,7 @@ static void test_tree(void **state) {
 	got = end_expect(world->server, 2, BYTES);
 	was = world->controller;
 	world->controller = root;
-	plan_say(world, &high);
+	plan_send(world, &high);
 	world->controller = was;
 	plan_make(&low, 1, 2, BYTES);
 	low.outputs[low.output_count++] = (struct hd_group_output){
@@ -489,7 +487,7 @@ static void test_tree(void **state) {
 		.port = HD_PORT,
 		.cc_weight = 1,
 	};
-	plan_say(world, &low);
+	plan_send(world, &low);
 	plan_push(world, &low, 0, update[0]);
 	plan_push(world, &low, 1, update[1]);
 	plan_make(&low, 3, 1, BYTES);
@@ -504,7 +502,7 @@ static void test_tree(void **state) {
 		.port = HD_PORT,
 		.cc_weight = 1,
 	};
-	plan_say(world, &low);
+	plan_send(world, &low);
 	plan_push(world, &low, 0, update[2]);
 	world_run(world, 2 * HD_SECOND);
 	assert_true(got->done);
@@ -527,7 +525,7 @@ static void test_tables(void **state) {
 	char *json;
 
 	(void)state;
-	say_group(world, 0xabc, JOB, BYTES);
+	send_group(world, 0xabc, JOB, BYTES);
 	json = hd_aggregator_table(world->aggregator, world->net.now, "sums", NULL, &error);
 	assert_non_null(json);
 	assert_non_null(strstr(json, "\"group\":\"0000000000000abc\""));
@@ -542,9 +540,9 @@ static void test_tables(void **state) {
 	assert_non_null(strstr(error, "sums"));
 	end_connect(world, shell);
 	memcpy(message.show.table, "sums", 5);
-	end_say(shell, &message);
+	end_send_message(shell, &message);
 	message = (struct hd_message){.kind = HD_MSG_COMMAND};
-	end_say(shell, &message);
+	end_send_message(shell, &message);
 	world_run(world, 10 * HD_MS);
 	assert_int_equal(end_heard(shell, HD_MSG_TABLE), 1);
 	assert_non_null(
@@ -554,12 +552,12 @@ static void test_tables(void **state) {
 	world_close(world);
 }
 
-/* The end of the process: everybody hears it. */
+/* The end of the process: all nodes are notified. */
 static void test_drain(void **state) {
 	struct world *world = world_open(2, NULL);
 
 	(void)state;
-	say_group(world, 1, JOB, BYTES);
+	send_group(world, 1, JOB, BYTES);
 	hd_aggregator_drain(world->aggregator, world->net.now, &world->node.sink);
 	world_run(world, 10 * HD_MS);
 	assert_int_equal(end_voids(world->worker[1], 0x101), 1);
@@ -573,8 +571,8 @@ static void test_drain(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory_is_shared),
-		cmocka_unit_test(test_memory_is_as_told),
-		cmocka_unit_test(test_replicas_give_way),
+		cmocka_unit_test(test_memory_is_as_notified),
+		cmocka_unit_test(test_replicas_make_room),
 		cmocka_unit_test(test_refuses_groups),
 		cmocka_unit_test(test_idle_group),
 		cmocka_unit_test(test_unreachable),

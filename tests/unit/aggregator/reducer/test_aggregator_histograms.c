@@ -102,7 +102,7 @@ static void test_sum(void **state) {
 	plan_make(&plan, GROUP, 2, BYTES);
 	plan_to(&plan, world->server, SUM_TOKEN);
 	end_expect(world->server, SUM_TOKEN, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	world_run(world, 30 * HD_MS);
 	plan_push(world, &plan, 0, update);
 	world_run(world, 270 * HD_MS);
@@ -146,7 +146,7 @@ static void test_relay(void **state) {
 	late->rank = 8;
 	plan_to(&plan, late, 0x708);
 	end_expect(late, 0x708, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	world_run(world, 50 * HD_MS);
 	message.pull_state = (struct hd_msg_pull_state){
 		.job = JOB,
@@ -157,7 +157,7 @@ static void test_relay(void **state) {
 		.version = hd_version_make(1, 12),
 		.bytes = BYTES,
 	};
-	end_say(world->server, &message);
+	end_send_message(world->server, &message);
 	world_run(world, HD_MS);
 	header.token = plan.inputs[0].token;
 	end_send(world->server, &header, update, BYTES);

@@ -16,7 +16,7 @@
 
 static float update[WORLD_WORKERS_MAX][VALUES], sum[VALUES];
 
-/* So many workers' updates, and their sum, added in their order. */
+/* The updates of `workers` workers, and their sum, added in their order. */
 static void fill(uint32_t workers) {
 	for (uint32_t w = 0; w < workers; w++)
 		for (uint32_t i = 0; i < VALUES; i++)
@@ -57,7 +57,7 @@ static void relay_state(struct world *world, const struct plan *plan, enum hd_re
 		.version = hd_version_make(1, 12),
 		.bytes = reason == HD_REASON_NONE ? BYTES : 0,
 	};
-	end_say(world->server, &message);
+	end_send_message(world->server, &message);
 }
 
 static void relay_send(struct world *world, const struct plan *plan) {
@@ -87,7 +87,7 @@ static void test_relay(void **state) {
 	for (uint32_t i = 0; i < 3; i++)
 		end_expect(world->worker[i], 0x700 + i, BYTES);
 	end_expect(late, 0x708, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	world_run(world, 50 * HD_MS);
 	assert_true(world->server->open); /* it was called */
 	relay_send(world, &plan); /* ahead of what it is: repaired */
@@ -124,7 +124,7 @@ static void test_relay(void **state) {
 }
 
 /* One reader withdraws, one does not answer: the third has its model, and memory is not kept for the others. */
-static void test_relay_that_nobody_reads(void **state) {
+static void test_relay_that_no_worker_reads(void **state) {
 	struct world *world = world_open(3, NULL);
 	struct hd_message message = {.kind = HD_MSG_CANCEL};
 	struct plan plan;
@@ -132,14 +132,14 @@ static void test_relay_that_nobody_reads(void **state) {
 	(void)state;
 	relay_make(world, &plan, 3);
 	end_expect(world->worker[0], 0x700, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	world_run(world, 50 * HD_MS);
 	relay_state(world, &plan, HD_REASON_NONE);
 	world_run(world, HD_MS);
 	relay_send(world, &plan);
 	message.cancel = (struct hd_msg_cancel
 	){.job = JOB, .worker = 2, .round = 9, .direction = HD_PULL, .attempt = 1, .token = 0x702};
-	end_say(world->worker[2], &message);
+	end_send_message(world->worker[2], &message);
 	world_run(world, HD_SECOND);
 	assert_memory_equal(end_received(world->worker[0], 0x700)->data, update[0], BYTES);
 	assert_int_equal(world_stats(world)->outputs_delivered, 1);
@@ -152,14 +152,14 @@ static void test_relay_that_nobody_reads(void **state) {
 	world_close(world);
 }
 
-/* The server has nothing newer, or can not: everybody hears it as if from the server. */
+/* The server has nothing newer, or cannot send: all members are notified as if by the server. */
 static void test_relay_of_nothing(void **state) {
 	struct world *world = world_open(2, NULL);
 	struct plan plan;
 
 	(void)state;
 	relay_make(world, &plan, 2);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	world_run(world, 50 * HD_MS);
 	relay_state(world, &plan, HD_REASON_NOT_MODIFIED);
 	world_run(world, 50 * HD_MS);
@@ -180,7 +180,7 @@ static void test_relay_without_its_server(void **state) {
 	(void)state;
 	relay_make(world, &plan, 2);
 	end_expect(world->worker[0], 0x700, BYTES);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	world_run(world, 50 * HD_MS);
 	relay_state(world, &plan, HD_REASON_NONE);
 	world_run(world, HD_MS);
@@ -206,7 +206,7 @@ static void test_all_reduce(void **state) {
 		plan_to(&plan, world->worker[i], 0x700 + i);
 		end_expect(world->worker[i], 0x700 + i, BYTES);
 	}
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	for (uint32_t i = 0; i < 5; i++)
 		plan_push(world, &plan, i, update[i]);
 	world_run(world, 2 * HD_SECOND);
@@ -222,7 +222,7 @@ static void test_all_reduce(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_relay),
-		cmocka_unit_test(test_relay_that_nobody_reads),
+		cmocka_unit_test(test_relay_that_no_worker_reads),
 		cmocka_unit_test(test_relay_of_nothing),
 		cmocka_unit_test(test_relay_without_its_server),
 		cmocka_unit_test(test_all_reduce),

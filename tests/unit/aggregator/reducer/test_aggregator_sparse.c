@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An aggregator that merges sparse updates: what leaves is the union of them, bit for bit, however packets are
- * lost; and a member that dies, or sends what is no update, leaves nobody with a part of it. */
+/* An aggregator that merges sparse updates: the output is the union of them, bit for bit, however packets are lost; and
+ * if a member dies, or sends an invalid update, no receiver is left with a part of the sum. */
 #include "aggregator_net.h"
 #include "hd_random.h"
 #include "hd_runs.h"
@@ -79,7 +79,7 @@ static void open_scene(struct scene *s, uint32_t workers, uint64_t early_bytes) 
 	plan_to(&s->plan, s->world->replica, SUM_TOKEN + 1);
 	s->got = end_expect(s->world->server, SUM_TOKEN, s->plan.message.bytes);
 	s->copy = end_expect(s->world->replica, SUM_TOKEN + 1, s->plan.message.bytes);
-	plan_say(s->world, &s->plan);
+	plan_send(s->world, &s->plan);
 	assert_int_equal(world_stats(s->world)->groups, 1);
 }
 
@@ -149,7 +149,7 @@ static void test_any_loss(void **state) {
 	}
 }
 
-/* What is final leaves while the last member is still at its beginning: nothing is stored whole first. */
+/* Final values leave while the last member is still at its beginning: nothing is stored whole first. */
 static void test_streams(void **state) {
 	static struct scene s;
 	uint64_t before;

@@ -142,7 +142,7 @@ static bool passed(struct scene *s, uint64_t at) {
 void run_for(struct scene *s, hd_ns span) {
 	struct until u = {s, passed, s->net.now + span};
 
-	/* Somebody's keepalive always comes. */
+	/* Keepalives always come. */
 	net_run_until(&s->net, until_done, &u, span + HD_SECOND);
 }
 
@@ -200,7 +200,7 @@ void replica_start(struct scene *s, uint64_t memory) {
 		.memory_bytes = memory,
 		.apply_values = step ? strtoull(step, NULL, 10) : 0,
 	};
-	memset(config->seed, 77 + (int)s->net.lives++ + scene_seed, sizeof config->seed);
+	memset(config->seed, 77 + (int)s->net.starts++ + scene_seed, sizeof config->seed);
 	assert_int_equal(hd_server_create(config, &s->replica), 0);
 	s->replica_node = (struct net_node){.node = {&hd_server_ops, s->replica}};
 	net_add(&s->net, &s->replica_node, REPLICA_IP);
@@ -312,7 +312,7 @@ bool replica_at(struct scene *s, uint64_t version) {
 	return hd_server_version(s->replica, s->worker->job) == version;
 }
 
-bool told_durable(struct scene *s, uint64_t version) {
+bool sent_durable(struct scene *s, uint64_t version) {
 	for (size_t i = 0; i < s->worker->inbox_count; i++)
 		if (s->worker->inbox[i].kind == HD_MSG_DURABLE
 		    && s->worker->inbox[i].durable.version >= version)

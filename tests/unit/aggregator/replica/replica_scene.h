@@ -66,7 +66,7 @@ void order_to(struct scene *s, uint32_t ipv4, uint64_t generation);
 /* KEEP, and waits until the replica follows. */
 void follow(struct scene *s, double div_max);
 
-/* The next round's update: made, granted and on its way, or pushed and applied. */
+/* The next round's update: made, granted and in flight, or pushed and applied. */
 void make_update(struct scene *s, uint8_t dtype, double size);
 void grant_push(struct scene *s);
 void push(struct scene *s, uint8_t dtype, double size);
@@ -74,7 +74,7 @@ void push(struct scene *s, uint8_t dtype, double size);
 /* For run_until(). */
 bool has_outcome(struct scene *s, uint64_t round);
 bool replica_at(struct scene *s, uint64_t version);
-bool told_durable(struct scene *s, uint64_t version);
+bool sent_durable(struct scene *s, uint64_t version);
 bool caught_up(struct scene *s, uint64_t number);
 const struct hd_msg_follow *last_follow(struct scene *s); /* to the controller; NULL: none */
 

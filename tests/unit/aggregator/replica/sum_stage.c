@@ -202,7 +202,7 @@ void assert_goes_on(struct stage *t) {
 	assert_nothing_held(t);
 }
 
-void say_void(struct stage *t, const struct sum *sum) {
+void send_void(struct stage *t, const struct sum *sum) {
 	struct hd_message message = {.kind = HD_MSG_VOID};
 
 	message.void_.job = sum->message.job;

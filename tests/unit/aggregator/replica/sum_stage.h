@@ -9,7 +9,7 @@
 #define MADE_MAX 64
 #define BUFFER_BYTES ((VALUES * sizeof(float) + 63) / 64 * 64)
 
-/* A sum of workers 1 and 2, and what is said of it. */
+/* A sum of workers 1 and 2, and the message about it. */
 struct sum {
 	uint64_t token, copy; /* to the server, to the replica */
 	struct hd_group_member list[2];
@@ -41,20 +41,20 @@ void tell_replica(struct stage *t, const struct sum *sum);
 void send_to_server(struct stage *t, const struct sum *sum);
 void send_to_replica(struct stage *t, const struct sum *sum);
 /* Its aggregator tells the replica that it will not come. */
-void say_void(struct stage *t, const struct sum *sum);
+void send_void(struct stage *t, const struct sum *sum);
 /* Waits until the server has applied it. */
 void committed(struct stage *t, const struct sum *sum);
 /* All of it: told to both, sent to both, in the replica's model. */
 void sum_whole(struct stage *t);
 
-/* What the replica said of it to the controller; NULL: nothing yet. */
+/* The replica's report about it to the controller; NULL: none yet. */
 const struct hd_msg_report *report_of(const struct stage *t, const struct sum *sum);
 /* And to its aggregator: how often, and at last why. */
 size_t voided(const struct stage *t, const struct sum *sum, uint8_t *reason);
 
 /* Nothing of any sum is at the replica: no transfer, and no buffer beside model and momentum. */
 void assert_nothing_held(const struct stage *t);
-/* One of which all had come: there is nobody to tell. */
+/* A sum of which all bytes had come: no node has to be notified. */
 void assert_forgotten(const struct stage *t, const struct sum *sum);
 /* One of which something was missing: its aggregator and the controller are told. */
 void assert_ended(const struct stage *t, const struct sum *sum, enum hd_reason why);

@@ -19,13 +19,13 @@ static void test_follows(void **state) {
 
 	(void)state;
 	push(s, HD_DTYPE_FP32, 1); /* before there is a replica */
-	assert_false(told_durable(s, 1));
+	assert_false(sent_durable(s, 1));
 	follow(s, -1);
 	assert_true(replica_at(s, s->base));
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	for (int i = 0; i < 16; i++)
 		push(s, dtypes[i % 4], 1);
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	assert_true(replica_at(s, s->base));
 	assert_int_equal(hd_server_stats(s->replica)->replicated, 16);
 	assert_int_equal(hd_server_stats(s->replica)->states_taken, 1);
@@ -50,7 +50,7 @@ static void test_follows_over_a_bad_network(void **state) {
 	for (int i = 0; i < 12; i++)
 		push(s, i % 3 ? HD_DTYPE_FP32 : HD_DTYPE_BF16, 1);
 	run_until(s, replica_at, s->base);
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	scene_close(s);
 }
 
@@ -75,7 +75,7 @@ static void test_div_max_holds_commits(void **state) {
 	assert_true(s->farthest <= 4 * step * (1 + 1e-5));
 	assert_true(s->farthest > 0.5 * step);
 
-	/* No copies come: commits stop before the bound, and the controller hears of it. */
+	/* No copies come: commits stop before the bound, and the controller is notified. */
 	s->deaf = true;
 	held = hd_server_stats(s->net.server)->commits_held;
 	make_update(s, HD_DTYPE_FP32, 1);
@@ -111,7 +111,7 @@ static void test_alone_again(void **state) {
 	(void)state;
 	follow(s, 1e-6); /* so near that nothing goes without the replica */
 	push(s, HD_DTYPE_FP32, 1);
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	durable = s->base;
 	s->replica_node.down = true;
 	push(s, HD_DTYPE_FP32, 1);
@@ -123,19 +123,19 @@ static void test_alone_again(void **state) {
 	run_until(s, has_outcome, s->round);
 	s->base = fake_outcome(s->worker, s->round)->version;
 	push(s, HD_DTYPE_FP32, 1);
-	assert_false(told_durable(s, durable + 1));
+	assert_false(sent_durable(s, durable + 1));
 	/* A word about an assignment that is over changes nothing; a new one begins with a state. */
 	s->replica_node.down = false;
 	order(s, s->minds, HD_REPLICA_ALONE, s->generation - 1, 0);
 	follow(s, 0);
 	run_until(s, replica_at, s->base);
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	push(s, HD_DTYPE_FP32, 1);
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	scene_close(s);
 }
 
-/* What nobody has any more comes as a state, while training goes on. */
+/* Updates that no node has any more are replaced by a state, while training goes on. */
 static void test_holes(void **state) {
 	struct scene *s = scene_open(0);
 
@@ -152,7 +152,7 @@ static void test_holes(void **state) {
 	s->lost = false;
 	for (int i = 0; i < 4; i++)
 		push(s, HD_DTYPE_FP32, 1);
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	scene_close(s);
 }
 
@@ -172,7 +172,7 @@ static void test_cut(void **state) {
 	s->replica_node.down = false;
 	run_until(s, replica_at, s->base);
 	push(s, HD_DTYPE_FP32, 1);
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	scene_close(s);
 }
 
@@ -206,15 +206,15 @@ static void test_replica_restarts_unheard(void **state) {
 	(void)state;
 	follow(s, 0);
 	push(s, HD_DTYPE_FP32, 1);
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	s->replica_minds->node.down = true;
 	replica_restart(s);
 	push(s, HD_DTYPE_FP32, 1);
 	run_for(s, 2 * HD_SECOND);
 	assert_true(hd_server_version(s->replica, s->worker->job) == 0);
-	assert_false(told_durable(s, s->base));
+	assert_false(sent_durable(s, s->base));
 	s->replica_minds->node.down = false;
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	assert_true(replica_at(s, s->base));
 	scene_close(s);
 }
@@ -232,7 +232,7 @@ static void test_too_little_memory(void **state) {
 	scene_close(s);
 }
 
-/* States every so many commits, and no log: the paper's comparison. */
+/* States every `every` commits, and no log: the paper's comparison. */
 static void test_chain(void **state) {
 	struct scene *s = scene_open(0);
 	struct hd_message message = {.kind = HD_MSG_REPLICA};
@@ -275,7 +275,7 @@ static void test_promotion(void **state) {
 	fake_join(s->carrier, &s->spec); /* waits until this is the server */
 	for (int i = 0; i < 5; i++)
 		push(s, HD_DTYPE_FP32, 1);
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	last = s->base;
 	before = hd_version_make(hd_version_incarnation(last), hd_version_counter(last) - 1);
 	durable_round = s->round;
@@ -310,7 +310,7 @@ static void test_promotion(void **state) {
 			hd_version_incarnation(joined->version), hd_version_counter(last) + 1
 		)
 	);
-	/* What was computed on the history that is lost is not. */
+	/* An update that was computed on the lost history is not applied. */
 	outcome = fake_push_direct(
 		s->carrier, durable_round + 2, outcome->version, s->updates[1], VALUES
 	);
@@ -337,7 +337,7 @@ static void test_incarnations(void **state) {
 
 		follow(s, 0);
 		push(s, HD_DTYPE_FP32, 1);
-		run_until(s, told_durable, s->base);
+		run_until(s, sent_durable, s->base);
 		former = hd_version_incarnation(s->base);
 		s->net.server_node.down = true;
 		order(s, s->replica_minds, HD_REPLICA_SERVE, ++s->generation, 0);
@@ -360,8 +360,8 @@ static bool carrier_open(struct scene *s, uint64_t number) {
 	return s->carrier->open;
 }
 
-/* Who joins a replica that has no copy yet, as workers do whose server begins anew, is asked again when it has one and
- * takes over. */
+/* A worker may join a replica that has no copy yet, as workers do whose server restarts. It is asked again when the
+ * replica has a copy and takes over. */
 static void test_joins_before_the_copy(void **state) {
 	struct scene *s = scene_open(0);
 
@@ -370,7 +370,7 @@ static void test_joins_before_the_copy(void **state) {
 	run_for(s, 10 * HD_MS);
 	follow(s, 0);
 	push(s, HD_DTYPE_FP32, 1);
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	assert_int_equal(s->carrier->closed, 0);
 	s->net.server_node.down = true;
 	order(s, s->replica_minds, HD_REPLICA_SERVE, ++s->generation, 0);
@@ -380,7 +380,7 @@ static void test_joins_before_the_copy(void **state) {
 	scene_close(s);
 }
 
-/* What says which rounds are in the state: the message right after SEED. */
+/* The message that names the rounds in the state: the one right after SEED. */
 static bool lose_rounds(struct net *net, const struct net_packet *packet) {
 	uint8_t version;
 
@@ -417,8 +417,8 @@ static void test_rounds_come_late(void **state) {
 	scene_close(s);
 }
 
-/* Order SERVE without a copy: the job may begin here, as at any server; before, nobody may join. */
-static void test_begins_when_told(void **state) {
+/* Order SERVE without a copy: the job may start here, as at any server; before the order, no worker may join. */
+static void test_begins_when_notified(void **state) {
 	struct scene *s = scene_open(0);
 
 	(void)state;
@@ -472,7 +472,7 @@ int main(void) {
 		cmocka_unit_test(test_incarnations),
 		cmocka_unit_test(test_joins_before_the_copy),
 		cmocka_unit_test(test_rounds_come_late),
-		cmocka_unit_test(test_begins_when_told),
+		cmocka_unit_test(test_begins_when_notified),
 		cmocka_unit_test(test_older_server_seeds),
 	};
 

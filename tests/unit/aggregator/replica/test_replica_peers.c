@@ -9,8 +9,8 @@
 
 #define OTHER_IP 0x0a000005
 
-/* A node that is no replica: it refuses the session, again and again, and is tried again but not in a circle. What
- * is left of a refused session is nobody's. */
+/* A node that is no replica: it refuses the session, again and again, and is tried again, but not in a tight loop. The
+ * rest of a refused session is discarded. */
 static void test_refused(void **state) {
 	struct scene *s = scene_open(0);
 	struct fake *other = fake_controller_at(&s->net, 1, OTHER_IP);
@@ -28,7 +28,7 @@ static void test_refused(void **state) {
 		other->open = false;
 	}
 	assert_in_range(times, 4, 5);
-	push(s, HD_DTYPE_FP32, 1); /* nobody is waited for */
+	push(s, HD_DTYPE_FP32, 1); /* no replica is waited for */
 	order(s, s->minds, HD_REPLICA_ALONE, s->generation, 0);
 	run_for(s, 2 * HD_SECOND);
 	assert_false(other->open);

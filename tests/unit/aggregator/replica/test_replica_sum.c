@@ -54,7 +54,7 @@ static void test_members_then_log(void **state) {
 		assert_int_equal(report_of(&t, sum)->outcome, HD_OUTCOME_APPLIED);
 		push(t.scene, HD_DTYPE_FP32, 1); /* and single ones between them */
 	}
-	run_until(t.scene, told_durable, t.scene->base);
+	run_until(t.scene, sent_durable, t.scene->base);
 	assert_int_equal(stats(&t)->replicated, 36);
 	assert_int_equal(stats(&t)->copies_asked, 12);
 	assert_int_equal(stats(&t)->copies_lost, 0);
@@ -153,8 +153,8 @@ static void change(struct sum *sum, enum change what) {
 	}
 }
 
-/* What differs in anything from what the log names is not what the server applied: a state comes, and with it the end
- * of the sum, not ten seconds later. */
+/* A sum that differs in any field from the log's entry is not the one that the server applied: a state comes, and the
+ * sum ends then, not ten seconds later. */
 static void test_log_of_another(void **state) {
 	struct stage t;
 
@@ -186,7 +186,7 @@ static void test_log_of_another(void **state) {
 }
 
 /* MEMBERS that comes after the state that the sum is in. */
-static void test_told_too_late(void **state) {
+static void test_notified_too_late(void **state) {
 	struct stage t;
 	struct sum *sum;
 
@@ -243,7 +243,7 @@ int main(void) {
 		cmocka_unit_test(test_several_at_once),
 		cmocka_unit_test(test_log_of_a_member),
 		cmocka_unit_test(test_log_of_another),
-		cmocka_unit_test(test_told_too_late),
+		cmocka_unit_test(test_notified_too_late),
 		cmocka_unit_test(test_promotion),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums at a replica that do not come, or that there is no room for: each ends, is told of, and leaves nothing. */
+/* Sums at a replica that do not come, or that have no room: each ends, is reported, and leaves nothing. */
 #include "sum_stage.h"
 
 #include <setjmp.h>
@@ -75,7 +75,7 @@ static void test_lost_by_its_aggregator(void **state) {
 		}
 		run_for(t.scene, 20 * HD_MS);
 		if (i < 2) {
-			say_void(&t, sum);
+			send_void(&t, sum);
 		} else {
 			fake_kill(t.second);
 			t.second = NULL;
@@ -136,7 +136,7 @@ static void test_how_many(void **state) {
 	for (int i = 0; i < 16; i++)
 		assert_int_equal(voided(&t, sums[i], &reason), 0);
 	/* A place that comes free is the next one's. */
-	say_void(&t, sums[3]);
+	send_void(&t, sums[3]);
 	run_for(t.scene, 20 * HD_MS);
 	sums[3] = sum_make(&t, HD_DTYPE_FP32);
 	tell_replica(&t, sums[3]);
@@ -233,7 +233,7 @@ static void test_a_new_epoch(void **state) {
 	assert_int_equal(voided(&t, old, &reason), 0);
 	assert_int_equal(voided(&t, fresh, &reason), 0);
 	late = sum_make(&t, HD_DTYPE_FP32);
-	tell_replica(&t, late); /* of the old one, under way */
+	tell_replica(&t, late); /* of the old one, still in flight */
 	run_for(t.scene, 50 * HD_MS);
 	assert_ended(&t, late, HD_REASON_EPOCH);
 	tell_server(&t, fresh);
@@ -241,7 +241,7 @@ static void test_a_new_epoch(void **state) {
 	committed(&t, fresh);
 	run_until(t.scene, replica_at, t.scene->base);
 	assert_int_equal(stats(&t)->states_taken, 1);
-	/* Its session ends, and the replica registers anew: the same. */
+	/* Its session ends, and the replica registers again: the same. */
 	t.position = 3;
 	old = sum_make(&t, HD_DTYPE_FP32);
 	old->message.epoch = 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Somebody who sees every chunk on the network of server_net.h, and who is faster than its sender: before each chunk
+ * An attacker who sees every chunk on the network of server_net.h, and who is faster than its sender: before each chunk
  * its receiver gets a forged one, of the same header, whose values are wrong.
  */
 #ifndef FORGE_H
@@ -20,7 +20,7 @@ enum forged_as {
 
 /* For net->lose: forges all that goes to forge_to(), and loses nothing. */
 bool forge(struct net *net, const struct net_packet *packet);
-/* Begins anew: of chunks to this address, so. */
+/* Starts again: forges chunks to this address, in this way. */
 void forge_to(struct hd_addr to, enum forged_as as);
 /* So far. */
 uint64_t forge_count(void);

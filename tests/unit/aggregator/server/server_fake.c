@@ -15,7 +15,7 @@ static void fake_opened(void *owner, struct hd_session *session, hd_ns now, stru
 	fake->open = true;
 }
 
-static void fake_say_serve(
+static void fake_send_serve(
 	struct fake *fake,
 	struct hd_session *session,
 	uint32_t job,
@@ -40,10 +40,10 @@ static void fake_answer_register(
 		= {.kind = HD_MSG_REGISTERED, .registered = {.epoch = fake->epoch, .scheduled = 1}};
 
 	if (fake->serves_first)
-		fake_say_serve(fake, session, hd_job_id("t", "job"), now, sink);
+		fake_send_serve(fake, session, hd_job_id("t", "job"), now, sink);
 	assert_int_equal(hd_session_send(session, &answer, now, sink), 0);
 	if (!fake->silent && message->role == HD_ROLE_SERVER)
-		fake_say_serve(fake, session, hd_job_id("t", "job"), now, sink);
+		fake_send_serve(fake, session, hd_job_id("t", "job"), now, sink);
 }
 
 static void fake_message(
@@ -67,7 +67,7 @@ static void fake_message(
 	if (message->kind == HD_MSG_REGISTER)
 		fake_answer_register(fake, session, &message->register_, now, sink);
 	if (message->kind == HD_MSG_STATE && message->state.generation == 0 && !fake->silent)
-		fake_say_serve(fake, session, message->state.job, now, sink);
+		fake_send_serve(fake, session, message->state.job, now, sink);
 	assert_true(fake->inbox_count < FAKE_INBOX_MAX);
 	fake->inbox[fake->inbox_count++] = *message;
 }

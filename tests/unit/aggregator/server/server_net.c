@@ -44,7 +44,7 @@ static void net_send(
 	net->packets[(net->first + net->count++) % NET_PACKETS_MAX] = packet;
 }
 
-/* What an event says of a node and a job is gone after the call. */
+/* Copies an event's names of a node and a job, which are invalid after the call. */
 static void keep_who(struct net *net, const struct hd_who *who) {
 	(void)snprintf(
 		net->who,
@@ -190,7 +190,7 @@ void net_server(struct net *net, struct hd_server_config *config) {
 	/* The same tests once more, with updates that take many calls to apply. */
 	if (config->apply_values == 0 && step)
 		config->apply_values = strtoull(step, NULL, 10);
-	memset(config->seed, 1 + net->lives++, sizeof config->seed);
+	memset(config->seed, 1 + net->starts++, sizeof config->seed);
 	if (net->server) {
 		hd_server_destroy(net->server);
 		net_remove(net, &net->server_node);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A server core and whoever a test needs around it, in virtual time: each packet takes the same time,
- * losses are chosen by the test. Workers and the controller are real endpoints and real transfers, but
- * do only what the test tells them.
+ * A server core and the nodes that a test needs around it, in virtual time: each packet takes the same time, losses are
+ * chosen by the test. Workers and the controller are real endpoints and real transfers, but act only as the test tells
+ * them.
  */
 #ifndef SERVER_NET_H
 #define SERVER_NET_H
@@ -55,7 +55,7 @@ struct net {
 	struct hd_key key;
 	struct net_node server_node;
 	struct hd_server *server;
-	uint8_t lives; /* of the server: another seed for each */
+	uint8_t starts; /* of the server: another seed for each */
 };
 
 struct fake {
@@ -67,7 +67,7 @@ struct fake {
 	uint16_t rank, epoch;
 	uint32_t job;
 	bool open;
-	bool silent; /* a controller that tells nobody to be a server, */
+	bool silent; /* a controller that tells no node to be a server, */
 	bool serves_first; /* or does so ahead of REGISTERED */
 	uint32_t closed;
 	struct hd_message *inbox;
@@ -102,10 +102,10 @@ void net_remove(struct net *net, struct net_node *node);
 /* Its events are kept. net_server() does that for the server's. */
 void net_watch(struct net *net, struct net_node *node);
 void net_open(struct net *net);
-/* Starts a life of the server. `config` may set what the test is about. */
+/* Starts an incarnation of the server. `config` may set the subject of the test. */
 void net_server(struct net *net, struct hd_server_config *config);
 void net_close(struct net *net);
-/* Hands the next packet over, whatever the time; nobody's tick. */
+/* Delivers the next packet, whatever the time; no node ticks. */
 void net_deliver_one(struct net *net);
 void net_run(struct net *net, hd_ns span);
 /* Runs until done() or fails the test after `limit`. */
@@ -130,7 +130,7 @@ static inline struct fake *fake_aggregator(struct net *net, uint16_t index) {
 }
 struct hd_addr fake_address(const struct fake *fake);
 void fake_close(struct fake *fake);
-/* Vanishes without a word. */
+/* The node dies without notice. */
 void fake_kill(struct fake *fake);
 void fake_send(struct fake *fake, const struct hd_message *message);
 size_t fake_count(const struct fake *fake, uint8_t kind);

@@ -52,14 +52,14 @@ struct hd_federated rounds_of(uint32_t clients, uint32_t least, uint32_t deadlin
 }
 
 /* The newest round that it was told; NULL: none. */
-const struct hd_msg_round *rounds_told(struct rounds *f, uint16_t rank) {
+const struct hd_msg_round *rounds_sent(struct rounds *f, uint16_t rank) {
 	size_t count = fake_count(f->worker[rank], HD_MSG_ROUND);
 
 	return count > 0 ? &fake_wait(f->worker[rank], HD_MSG_ROUND, count - 1)->round : NULL;
 }
 
 uint32_t rounds_drawn(struct rounds *f, uint16_t rank) {
-	const struct hd_msg_round *round = rounds_told(f, rank);
+	const struct hd_msg_round *round = rounds_sent(f, rank);
 
 	return round ? round->round : 0;
 }
@@ -118,7 +118,7 @@ void rounds_give_at(
 }
 
 void rounds_give(struct rounds *f, uint16_t rank, float weight, const float *delta) {
-	rounds_give_at(f, rank, weight, delta, rounds_told(f, rank)->version);
+	rounds_give_at(f, rank, weight, delta, rounds_sent(f, rank)->version);
 }
 
 void rounds_moved(const struct rounds *f, double first, double second) {

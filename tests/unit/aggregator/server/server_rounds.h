@@ -21,15 +21,15 @@ struct rounds {
 	float initial[ROUNDS_VALUES];
 };
 
-/* Of so many clients, at least so many of them, when four are there. */
+/* Rounds of `clients` clients, with at least `least` of them, when four are there. */
 struct hd_federated rounds_of(uint32_t clients, uint32_t least, uint32_t deadline_ms);
 void rounds_open(struct rounds *f, const struct hd_federated *rounds, uint16_t workers);
 void rounds_close(struct rounds *f);
-/* A client comes; one vanishes without a word. */
+/* A client joins; one dies without notice. */
 void rounds_join(struct rounds *f, uint16_t rank);
 void rounds_lose(struct rounds *f, uint16_t rank);
 /* The newest round that it was told; NULL, 0: none. */
-const struct hd_msg_round *rounds_told(struct rounds *f, uint16_t rank);
+const struct hd_msg_round *rounds_sent(struct rounds *f, uint16_t rank);
 uint32_t rounds_drawn(struct rounds *f, uint16_t rank);
 void rounds_work(struct rounds *f, uint16_t rank, float weight, double loss, bool gives);
 /* A whole push directly, of these two values' deltas. */
@@ -47,7 +47,7 @@ void rounds_moved(const struct rounds *f, double first, double second);
 uint8_t rounds_outcome(struct rounds *f, uint16_t rank);
 /* The row of a round, which is the only one that the filter lets through. */
 json_t *rounds_row(struct rounds *f, const char *filter);
-/* What was taken into sums so far in all, and what of that is in the model. */
+/* The total weight of the updates in sums so far, and of those in the model. */
 void rounds_weights(struct rounds *f, double received, double applied);
 double rounds_number(const json_t *row, const char *key);
 

@@ -73,14 +73,14 @@ void sums_make(struct sums *s, const char *workers, uint64_t position) {
 	};
 }
 
-void sums_say(struct sums *s, const char *list) {
+void sums_send(struct sums *s, const char *list) {
 	fake_members(s->controller, &s->message, s->list, (uint32_t)strlen(list));
 	net_run(&s->net, 5 * HD_MS);
 }
 
 void sums_tell(struct sums *s, const char *workers, uint64_t position) {
 	sums_make(s, workers, position);
-	sums_say(s, workers);
+	sums_send(s, workers);
 }
 
 static struct hd_send *sums_begin(struct sums *s, const char *workers, uint64_t position) {

@@ -31,7 +31,7 @@ void sums_close(struct sums *s);
 /* Round 1 of these workers ("013"), at positions from `position`, on the first version. Fills list and message. */
 void sums_make(struct sums *s, const char *workers, uint64_t position);
 /* Says it, and waits until it has arrived. */
-void sums_say(struct sums *s, const char *list);
+void sums_send(struct sums *s, const char *list);
 void sums_tell(struct sums *s, const char *workers, uint64_t position);
 /* The aggregator sends the sum of these workers' updates; whole: and waits until it is held. */
 void sums_push(struct sums *s, const char *workers, uint64_t position);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who sees a token and forges chunks with it changes no model: not the server's, not the replica's. */
+/* An attacker that sees a token and forges chunks with it changes no model: neither the server's nor the replica's. */
 #include "forge.h"
 #include "replica_scene.h"
 
@@ -12,7 +12,7 @@
 
 #define PUSHES 6
 
-static const enum forged_as ways[]
+static const enum forged_as forgeries[]
 	= {FORGED_BY_STRANGER, FORGED_BY_PORT, FORGED_VALUES, FORGED_HEADER, FORGED_PLAIN};
 
 /* Every forged chunk was dropped, for the reason that fits. */
@@ -48,14 +48,14 @@ static void test_server(void **state) {
 	(void)state;
 	push_all(s, honest);
 	scene_close(s);
-	for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
+	for (size_t w = 0; w < sizeof forgeries / sizeof forgeries[0]; w++) {
 		s = scene_open(0);
-		forge_to((struct hd_addr){SERVER_IP, HD_PORT}, ways[w]);
+		forge_to((struct hd_addr){SERVER_IP, HD_PORT}, forgeries[w]);
 		s->net.lose = forge;
 		push_all(s, model);
 		assert_memory_equal(model, honest, sizeof model);
 		assert_true(forge_count() >= PUSHES);
-		assert_dropped(s->net.server, ways[w]);
+		assert_dropped(s->net.server, forgeries[w]);
 		scene_close(s);
 	}
 }
@@ -63,22 +63,22 @@ static void test_server(void **state) {
 /* Its state comes in two parts, then copies of updates. run_until() holds it to the server's bits. */
 static void test_replica(void **state) {
 	(void)state;
-	for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
+	for (size_t w = 0; w < sizeof forgeries / sizeof forgeries[0]; w++) {
 		struct scene *s = scene_open(0);
 		uint64_t of_state;
 
 		push(s, HD_DTYPE_FP32, 1);
-		forge_to((struct hd_addr){REPLICA_IP, HD_PORT}, ways[w]);
+		forge_to((struct hd_addr){REPLICA_IP, HD_PORT}, forgeries[w]);
 		s->net.lose = forge;
 		follow(s, -1);
 		of_state = forge_count();
 		assert_true(of_state > 0);
 		for (int i = 0; i < PUSHES; i++)
 			push(s, HD_DTYPE_FP32, 1);
-		run_until(s, told_durable, s->base);
+		run_until(s, sent_durable, s->base);
 		assert_true(replica_at(s, s->base));
 		assert_true(forge_count() > of_state);
-		assert_dropped(s->replica, ways[w]);
+		assert_dropped(s->replica, forgeries[w]);
 		assert_int_equal(hd_server_stats(s->replica)->states_taken, 1);
 		assert_int_equal(hd_server_stats(s->replica)->replicated, PUSHES);
 		scene_close(s);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* What the server must have: every COMMITTED event replayed with the scalar kernel. */
+/* The model that the server must have: every COMMITTED event replayed with the scalar kernel. */
 static void assert_replays(struct fixture *f, uint32_t job) {
 	float *w = malloc(BYTES), *h = calloc(VALUES, sizeof(float)), *g = malloc(BYTES);
 	const struct hd_sgd sgd = {f->spec.learning_rate, f->spec.momentum, f->spec.weight_decay};
@@ -182,7 +182,7 @@ static void test_a_round_is_applied_once(void **state) {
 	fake_close(one);
 }
 
-/* A new life of a worker counted its rounds at a server that was cut off: they are not those of that number here. */
+/* A restarted worker counted its rounds at a server that was cut off: they are not the rounds of these numbers here. */
 static void test_a_round_of_another_history(void **state) {
 	struct fixture *f = *state;
 	struct fake *one = fake_worker(&f->net, 0);
@@ -197,7 +197,7 @@ static void test_a_round_of_another_history(void **state) {
 	outcome = &fake_wait(one, HD_MSG_OUTCOME, 1)->outcome;
 	assert_int_equal(outcome->outcome, HD_OUTCOME_DROPPED);
 	assert_int_equal(outcome->reason, HD_REASON_LOST_BASE);
-	/* What is said of the first one stands. */
+	/* The outcome of the first one stays. */
 	fake_request_push(one, 1, 2, base, BYTES);
 	outcome = &fake_wait(one, HD_MSG_OUTCOME, 2)->outcome;
 	assert_int_equal(outcome->outcome, HD_OUTCOME_APPLIED);

@@ -78,7 +78,7 @@ static hd_version joins_again(struct fixture *f, hd_ns patience) {
 	return fake_joined(f->worker, &f->spec)->version;
 }
 
-/* Joins a job that may begin: the server says so first, and nobody has joined before it has an answer. */
+/* Joins a job that may start: the server reports it first, and no worker has joined before the answer. */
 static void begin(struct fixture *f, uint64_t generation) {
 	fake_join(f->worker, &f->spec);
 	assert_int_equal(fake_wait(f->controller, HD_MSG_STATE, 0)->state.generation, 0);
@@ -105,7 +105,8 @@ static void test_waits_for_the_word(void **state) {
 	close_fixture(&f);
 }
 
-/* REGISTERED does not take back what came just ahead of it, but what another life of the controller said. */
+/* REGISTERED does not revoke an order that came just ahead of it, but it does revoke one of another incarnation of the
+ * controller. */
 static void test_word_before_registered(void **state) {
 	struct fixture f;
 
@@ -134,7 +135,7 @@ static void test_word_before_registered(void **state) {
 	close_fixture(&f);
 }
 
-/* Who serves a job already hears by which word it does. */
+/* A server that already serves a job is notified of the order's generation. */
 static void test_newer_word(void **state) {
 	struct fixture f;
 
@@ -153,7 +154,7 @@ static void test_newer_word(void **state) {
 	close_fixture(&f);
 }
 
-/* Another node holds more: what was begun here is forgotten, and nobody has seen it. */
+/* Another node holds more: the job that was started here is dropped, and no worker has seen it. */
 static void test_another_holds_more(void **state) {
 	struct fixture f;
 
@@ -232,8 +233,8 @@ static int write_at_once(void *owner, const struct hd_checkpoint *checkpoint) {
 	return 0;
 }
 
-/* What is begun without a word of the controller may be lost to another node: no checkpoint makes it durable before the
- * controller has said that it is not. */
+/* A job that was started without an order of the controller may be lost to another node: no checkpoint makes it durable
+ * before the controller has confirmed it. */
 static void test_durable_by_the_word(void **state) {
 	static const struct hd_server_ops ops = {.checkpoint = write_at_once};
 	float g[VALUES] = {1};
@@ -283,7 +284,7 @@ static void test_alone_from_the_start(void **state) {
 	close_fixture(&f);
 }
 
-/* A controller that goes silent: as if there had been none. What it has said before counts. */
+/* A controller that falls silent: as if there had been none. Its earlier orders count. */
 static void test_alone_later(void **state) {
 	for (int retired = 0; retired < 2; retired++) {
 		struct fixture f;

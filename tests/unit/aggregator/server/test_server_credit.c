@@ -14,7 +14,7 @@
 #define VALUES 3000 /* 8 full chunks and a short one */
 #define BYTES (VALUES * sizeof(float))
 #define TOKEN 0x77
-#define LIFE_US 100000
+#define LIFETIME_US 100000
 #define WORKERS 3
 
 struct fixture {
@@ -77,7 +77,7 @@ offer(const struct fixture *f, uint16_t worker, uint32_t round, uint64_t positio
 		.position = position,
 		.weight = 1,
 		.bytes = BYTES,
-		.expires_us = LIFE_US,
+		.expires_us = LIFETIME_US,
 	};
 	return m;
 }
@@ -121,7 +121,7 @@ static void test_spent(void **state) {
 	assert_int_equal(stats(f)->credits_spent, 1);
 	assert_int_equal(stats(f)->credits_unspent, 0);
 	/* It has ended: its time comes to nothing. */
-	net_run(&f->net, (hd_ns)2 * LIFE_US * HD_US);
+	net_run(&f->net, (hd_ns)2 * LIFETIME_US * HD_US);
 	assert_int_equal(stats(f)->credits_unspent, 0);
 	assert_int_equal(fake_count(f->worker[1], HD_MSG_VOID), 0);
 	close_fixture(f);
@@ -144,9 +144,9 @@ static void test_any_type(void **state) {
 	close_fixture(f);
 }
 
-/* A complete update does not wait for the position of a credit that nobody has spent; one that comes later
- * takes its earlier place. */
-static void test_unspent_holds_nobody(void **state) {
+/* A complete update does not wait for the position of an unspent credit; one that comes later takes its earlier
+ * place. */
+static void test_unspent_blocks_no_other(void **state) {
 	struct fixture *f = open_fixture(16);
 	struct hd_msg_expect message = {
 		.job = f->worker[0]->job,
@@ -177,11 +177,11 @@ static void test_expires(void **state) {
 	struct fixture *f = open_fixture(16);
 
 	give(f, 1, 1, 1);
-	net_run(&f->net, LIFE_US * HD_US);
+	net_run(&f->net, LIFETIME_US * HD_US);
 	assert_int_equal(
 		fake_count(f->worker[1], HD_MSG_VOID), 0
 	); /* the worker's time, not yet ours */
-	net_run(&f->net, LIFE_US * HD_US);
+	net_run(&f->net, LIFETIME_US * HD_US);
 	assert_int_equal(fake_wait(f->worker[1], HD_MSG_VOID, 0)->void_.token, TOKEN + 1);
 	assert_int_equal(fake_wait(f->worker[1], HD_MSG_VOID, 0)->void_.reason, HD_REASON_EXPIRED);
 	assert_int_equal(report(f, 0)->outcome, HD_OUTCOME_FAILED);
@@ -190,7 +190,7 @@ static void test_expires(void **state) {
 	assert_int_equal(net_event(&f->net, HD_EVENT_VOIDED, 0)->aux, 1);
 	assert_int_equal(stats(f)->credits_unspent, 1);
 	assert_int_equal(stats(f)->failed, 0);
-	/* Spent after all: the chunks find nothing, and the round is open for whoever asks. */
+	/* Spent after all: the chunks find no transfer, and the round can be requested again. */
 	fake_push(f->worker[1], TOKEN + 1, 1, 1, f->g, VALUES);
 	net_run(&f->net, 5 * HD_MS);
 	assert_true(stats(f)->drop_token > 0);
@@ -293,7 +293,7 @@ static void test_refused(void **state) {
 	close_fixture(f);
 }
 
-/* What a chunk may not say; none of it spends the credit. */
+/* Fields that a chunk may not have; no such chunk spends the credit. */
 static void test_wrong_chunks(void **state) {
 	struct fixture *f = open_fixture(16);
 	struct fake *w = f->worker[1];
@@ -350,7 +350,7 @@ static void test_late(void **state) {
 	assert_int_equal(fake_outcome(f->worker[1], 1)->reason, HD_REASON_LATE);
 	assert_int_equal(report(f, 2)->reason, HD_REASON_LATE);
 	assert_int_equal(report(f, 2)->base, f->base);
-	/* A base that nobody gave out. */
+	/* A base that no server gave out. */
 	f->worker[2]->base = hd_version_make(hd_version_incarnation(f->base), 1000);
 	give(f, 2, 1, 2);
 	fake_push(f->worker[2], TOKEN + 2, 1, 1, f->g, VALUES);
@@ -379,7 +379,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_spent),
 		cmocka_unit_test(test_any_type),
-		cmocka_unit_test(test_unspent_holds_nobody),
+		cmocka_unit_test(test_unspent_blocks_no_other),
 		cmocka_unit_test(test_expires),
 		cmocka_unit_test(test_taken_back),
 		cmocka_unit_test(test_ends_with_others),

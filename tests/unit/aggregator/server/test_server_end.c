@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs that nobody is in any more: they give way, or end, and nothing that is kept is lost. */
+/* Jobs without workers: they give way, or end, and no kept state is lost. */
 #include "server_net.h"
 
 #include <errno.h>
@@ -224,7 +224,7 @@ static void test_lost_workers_may_return(void **state) {
 	close_fixture(f);
 }
 
-/* Nobody comes any more: a last checkpoint, LEAVE, and its memory is free. */
+/* No worker joins any more: a last checkpoint, LEAVE, and its memory is free. */
 static void test_idle_for_too_long(void **state) {
 	for (int i = 0; i < 2; i++) {
 		struct fixture *f = open_fixture(i ? &disk : &no_disk, true);
@@ -290,7 +290,8 @@ static void test_ended_by_the_controller(void **state) {
 		assert_int_equal(hd_server_stats(f->net.server)->memory_bytes, 0);
 		if (i)
 			assert_int_equal(f->saved, version);
-		/* Whoever joins waits for the controller's word, and begins from the checkpoint if there is one. */
+		/* A worker that joins waits for the controller's order, and starts from the checkpoint if there is
+		 * one. */
 		net_run_until(&f->net, is_open, f->worker, HD_SECOND);
 		fake_join(f->worker, &f->spec);
 		net_run(&f->net, HD_SECOND);
@@ -310,9 +311,9 @@ static void test_ended_by_the_controller(void **state) {
 	}
 }
 
-/* The controller knows of nobody, as the worker does not reach it: the job goes on, and is told of when it is asked
- * for. */
-static void test_not_while_somebody_is_there(void **state) {
+/* The controller knows of no worker, because the worker cannot reach it: the job goes on, and is reported when it is
+ * asked for. */
+static void test_not_while_a_worker_is_left(void **state) {
 	struct fixture *f = open_fixture(&disk, true);
 	size_t states;
 
@@ -357,7 +358,7 @@ static void test_due_while_one_is_written(void **state) {
 	close_fixture(f);
 }
 
-/* Somebody comes while the last checkpoint is written: the job goes on, nothing is read back. */
+/* A worker joins while the last checkpoint is written: the job goes on, nothing is read back. */
 static void test_goes_on(void **state) {
 	struct fixture *f = open_fixture(&disk, true);
 	hd_version version;
@@ -392,7 +393,7 @@ int main(void) {
 		cmocka_unit_test(test_lost_workers_may_return),
 		cmocka_unit_test(test_idle_for_too_long),
 		cmocka_unit_test(test_ended_by_the_controller),
-		cmocka_unit_test(test_not_while_somebody_is_there),
+		cmocka_unit_test(test_not_while_a_worker_is_left),
 		cmocka_unit_test(test_goes_on),
 		cmocka_unit_test(test_due_while_one_is_written),
 	};

@@ -31,8 +31,8 @@ static void assert_row(struct rounds *f, const char *filter, const char *state, 
 	json_decref(row);
 }
 
-/* Two of four are lost, a third is needed: those that are left are told once nobody has come for so long, and again.
- * What they have given is kept, and counts with the update of one that comes. */
+/* Two of four are lost, a third is needed: the rest is notified once no client has joined for wait_ms, and again. Their
+ * updates are kept, and count with the update of one that joins. */
 static void test_lack(void **state) {
 	struct hd_federated rounds = rounds_of(4, 3, 0);
 	struct rounds f;
@@ -69,8 +69,8 @@ static void test_lack(void **state) {
 	rounds_close(&f);
 }
 
-/* Who leaves by itself is not lost; between two rounds it is the next one that lacks them. The last ones' updates are a
- * step once all have left. */
+/* A client that leaves by itself is not lost; between two rounds it is the next round that lacks it. The last updates
+ * are a step once all have left. */
 static void test_left(void **state) {
 	struct hd_federated rounds = rounds_of(4, 3, 0);
 	struct rounds f;
@@ -119,8 +119,8 @@ static void test_first_lack(void **state) {
 	rounds_close(&f);
 }
 
-/* All are here, but of those only one gives anything, of two that a round needs: they are asked anew. Its update is of
- * the same model, and is in that step. */
+/* All are here, but only one of the two that a round needs gives an update: the others are asked again. Its update is
+ * of the same model, and is in that step. */
 static void test_all_quit(void **state) {
 	const struct hd_federated rounds = rounds_of(4, 2, 0);
 	struct rounds f;
@@ -144,7 +144,7 @@ static void test_all_quit(void **state) {
 	rounds_close(&f);
 }
 
-/* Who has said what it did, and then that it is done, is waited for: its update is on its way. */
+/* A client that has reported its work, and then that it leaves, is waited for: its update is in flight. */
 static void test_done(void **state) {
 	const struct hd_federated rounds = rounds_of(4, 1, 0);
 	struct rounds f;
@@ -173,7 +173,7 @@ static void test_late_alone(void **state) {
 	(void)state;
 	rounds.late = HD_LATE_WEIGHT;
 	rounds_open(&f, &rounds, 4);
-	base = rounds_told(&f, 3)->version;
+	base = rounds_sent(&f, 3)->version;
 	for (uint16_t i = 0; i < 3; i++) {
 		rounds_give(&f, i, 2, (const float[2]){-1, 0});
 		leave(&f, i);

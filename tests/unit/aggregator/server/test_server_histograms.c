@@ -156,7 +156,7 @@ static void test_pushes(void **state) {
 	close_fixture(f);
 }
 
-/* What waits for memory is not granted yet: that is no wait for a chunk. */
+/* A push that waits for memory is not granted yet: that is no wait for a chunk. */
 static void test_starved(void **state) {
 	struct fixture *f = open_fixture(HD_SYNC_NONE, 4 * (BYTES + 64)); /* two updates */
 
@@ -176,7 +176,7 @@ static void test_starved(void **state) {
 	close_fixture(f);
 }
 
-/* Nobody knows when a credit will be spent: that is no wait. */
+/* The time when a credit will be spent is unknown: that is no wait. */
 static void test_credit(void **state) {
 	struct fixture *f = open_fixture(HD_SYNC_NONE, 0);
 	struct hd_message m = {.kind = HD_MSG_CREDIT};
@@ -205,7 +205,7 @@ static void test_credit(void **state) {
 	close_fixture(f);
 }
 
-/* In a synchronous step nobody is late. */
+/* In a synchronous step no worker is late. */
 static void test_step(void **state) {
 	struct fixture *f = open_fixture(HD_SYNC_ALL, 0);
 	const struct hd_server_stats *stats = hd_server_stats(f->net.server);

@@ -55,7 +55,7 @@ static void live(struct scene *s) {
 	follow(s, -1);
 	for (int i = 0; i < PUSHES; i++)
 		push(s, HD_DTYPE_FP32, 1);
-	run_until(s, told_durable, s->base);
+	run_until(s, sent_durable, s->base);
 	assert_true(replica_at(s, s->base));
 	fake_pull_into(s->worker, pulled, VALUES, 1);
 	fake_request_pull(s->worker, 1, 0, false);

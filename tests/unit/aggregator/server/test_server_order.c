@@ -253,7 +253,7 @@ static void test_hold_gives_a_silent_position_up(void **state) {
 	advance(f, 1);
 	expect(f, 0, 1);
 	expect_fresh(f, 1, 2);
-	net_run(&f->net, 200 * HD_MS); /* nobody waits: nothing is given up */
+	net_run(&f->net, 200 * HD_MS); /* no push waits: nothing is given up */
 	assert_int_equal(net_events(&f->net, HD_EVENT_VOIDED), 0);
 	push_whole(f, 1, 2);
 	complete = net_event(&f->net, HD_EVENT_RECV_END, 1)->at;
@@ -267,7 +267,7 @@ static void test_hold_gives_a_silent_position_up(void **state) {
 	assert_int_equal(fake_outcome(f->worker[0], 1)->outcome, HD_OUTCOME_DROPPED);
 	assert_int_equal(fake_outcome(f->worker[0], 1)->reason, HD_REASON_HOLD);
 	assert_int_equal(fake_wait(f->controller, HD_MSG_REPORT, 2)->report.reason, HD_REASON_HOLD);
-	/* What still arrives for it is dropped. */
+	/* Its later chunks are dropped. */
 	push(f, 0, 1);
 	net_run(&f->net, 50 * HD_MS);
 	assert_order(f, "31");
@@ -347,7 +347,7 @@ static void test_void_moves_on(void **state) {
 	close_fixture(f);
 }
 
-/* Predecessor 1 -> 2: go leaves while the last of 1 is still on the way. */
+/* Predecessor 1 -> 2: go leaves while the last chunk of 1 is still in flight. */
 static void test_go_one_window_before_the_end(void **state) {
 	struct fixture *f = open_fixture(16, 0);
 	struct hd_msg_expect second = expectation(f, 1, 2), third = expectation(f, 2, 3);
@@ -364,7 +364,7 @@ static void test_go_one_window_before_the_end(void **state) {
 	assert_int_equal(go->worker, 1);
 	assert_true(go->at > net_event(&f->net, HD_EVENT_RECV_START, 0)->at);
 	assert_true(go->at <= net_event(&f->net, HD_EVENT_RECV_END, 0)->at);
-	/* After one that has ended, and after one that nobody knows: at once. */
+	/* After one that has ended, and after an unknown one: at once. */
 	third.after = 0x1001;
 	fake_expect(f->controller, &third);
 	assert_int_equal(fake_wait(f->worker[2], HD_MSG_GO, 0)->go.token, 0x1003);
@@ -422,7 +422,7 @@ static void test_expectations_that_do_not_fit(void **state) {
 		assert_int_equal(report->token, 0x2000 + i);
 	}
 	assert_int_equal(hd_server_stats(f->net.server)->refused_messages, refused + 6);
-	/* The worker, where there is one, hears that its grant is worth nothing. */
+	/* The worker, where there is one, is notified that its grant is void. */
 	net_run(&f->net, 5 * HD_MS);
 	assert_int_equal(fake_count(f->worker[0], HD_MSG_VOID), 4);
 	assert_int_equal(fake_wait(f->worker[0], HD_MSG_VOID, 0)->void_.token, 0x2000);
@@ -471,7 +471,7 @@ static void test_attempts_of_one_round(void **state) {
 }
 
 /* The first controller's grant was lost with it: the next one's, of the same attempt, counts. */
-static void test_the_same_attempt_granted_anew(void **state) {
+static void test_the_same_attempt_granted_again(void **state) {
 	struct fixture *f = open_fixture(16, 0);
 	struct hd_msg_expect again = expectation(f, 0, 2);
 	struct hd_message cancel = {.kind = HD_MSG_CANCEL};
@@ -562,7 +562,7 @@ int main(void) {
 		cmocka_unit_test(test_go_when_the_predecessor_is_void),
 		cmocka_unit_test(test_expectations_that_do_not_fit),
 		cmocka_unit_test(test_attempts_of_one_round),
-		cmocka_unit_test(test_the_same_attempt_granted_anew),
+		cmocka_unit_test(test_the_same_attempt_granted_again),
 		cmocka_unit_test(test_controller_restart),
 		cmocka_unit_test(test_refused_by_the_controller),
 	};

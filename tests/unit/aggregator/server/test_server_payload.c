@@ -83,7 +83,7 @@ static void test_fixed_payloads(void **state) {
 	hd_fixed_to_f32(g, lanes, VALUES, exponent);
 	hd_sgd_apply_scalar(w, h, g, VALUES, &sgd);
 	assert_memory_equal(hd_server_model(f->net.server, one->job, &values), w, BYTES);
-	/* A lane overflowed on the way, where sums were made; an exponent that is none. */
+	/* A lane overflowed in the network, where sums were made; an invalid exponent. */
 	one->flags = HD_CHUNK_NOT_FINITE;
 	assert_int_equal(
 		fake_push_direct(one, 2, base, lanes, VALUES)->reason, HD_REASON_NOT_FINITE

@@ -141,7 +141,7 @@ static void test_conditional(void **state) {
 	fake_request_pull(f->worker[1], 2, f->base, true);
 	net_run_until(&f->net, is_pulled, f->worker[1], HD_SECOND);
 	assert_pulled(f, 1, 1);
-	/* What somebody has from another history is never "not modified". */
+	/* A worker's version from another history is never "not modified". */
 	fake_pull_into(f->worker[1], f->got[1], VALUES, 3);
 	fake_request_pull(f->worker[1], 3, f->base + 1 + (UINT64_C(1) << 48), true);
 	net_run_until(&f->net, is_pulled, f->worker[1], HD_SECOND);
@@ -149,7 +149,7 @@ static void test_conditional(void **state) {
 	close_fixture(f);
 }
 
-/* Commits go on while a pull is on its way: it stays the version that it began with. */
+/* Commits go on while a pull is in flight: it stays the version that it started with. */
 static void test_a_pull_is_one_version(void **state) {
 	struct fixture *f = open_fixture(4, 0, false);
 	const struct hd_server_stats *stats = hd_server_stats(f->net.server);
@@ -176,7 +176,7 @@ static void test_a_pull_is_one_version(void **state) {
 	assert_pulled(f, 1, 3);
 	net_run(&f->net, HD_SECOND);
 	assert_int_equal(stats->pulls_delivered, 4);
-	commit(f); /* nobody reads: no copy */
+	commit(f); /* no reader: no copy */
 	assert_int_equal(stats->copies, 1);
 	close_fixture(f);
 }
@@ -318,7 +318,7 @@ static void test_refusals_cancel_and_death(void **state) {
 	f->worker[1]->node.down = true;
 	net_run(&f->net, HD_MS);
 	f->worker[1]->node.down = false;
-	/* Somebody else's acknowledgement of this pull counts for nothing. */
+	/* Another worker's acknowledgement of this pull is ignored. */
 	sack.sack.token = fake_wait(f->worker[1], HD_MSG_PULL_STATE, 1)->pull_state.token;
 	sack.sack.done = 1;
 	sack.sack.held = 86;

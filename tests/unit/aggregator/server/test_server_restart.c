@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checkpoints and lives of the server: what is durable survives, what is not is recognised as lost. */
+/* Checkpoints and incarnations of the server: durable state survives, other state is recognised as lost. */
 #include "hd_kernels.h"
 #include "server_net.h"
 
@@ -53,14 +53,14 @@ static void copy_checkpoint(struct hd_checkpoint *to, const struct hd_checkpoint
 	to->model = copy_of(from->model, BYTES);
 	to->momentum = copy_of(from->momentum, BYTES);
 	to->rounds = copy_of(from->rounds, from->round_count * sizeof *from->rounds);
-	to->lives = copy_of(from->lives, from->life_count * sizeof *from->lives);
+	to->prior = copy_of(from->prior, from->prior_count * sizeof *from->prior);
 }
 
 static void free_checkpoint(struct hd_checkpoint *checkpoint) {
 	free(checkpoint->model);
 	free(checkpoint->momentum);
 	free(checkpoint->rounds);
-	free(checkpoint->lives);
+	free(checkpoint->prior);
 	hd_jobspec_fini(&checkpoint->spec);
 }
 
@@ -71,7 +71,7 @@ static void disk_save(struct disk *disk) {
 	disk->exists = true;
 }
 
-/* The write under way ends well (0) or not. */
+/* The write in progress ends well (0) or not. */
 static void disk_end(struct disk *disk, int status) {
 	const struct hd_checkpoint *writing = disk->writing;
 
@@ -147,7 +147,7 @@ static const struct hd_msg_outcome *push(struct fixture *f, uint32_t round) {
 	return fake_push_direct(f->worker, round, f->base, f->g, VALUES);
 }
 
-/* The server dies without a word; the next life has the same disk, the worker is another process. */
+/* The server dies without notice; the next incarnation has the same disk, the worker is another process. */
 static void restart(struct fixture *f) {
 	f->disk.writing = NULL;
 	net_server(&f->net, &f->config);
@@ -275,7 +275,7 @@ static void test_restart_goes_on_from_the_checkpoint(void **state) {
 }
 
 /* No life's versions are given out twice, also when it left no checkpoint of its own. */
-static void test_lives_do_not_repeat(void **state) {
+static void test_incarnations_do_not_repeat(void **state) {
 	struct fixture *f = *state;
 	hd_version first = f->base, second, third;
 
@@ -286,7 +286,7 @@ static void test_lives_do_not_repeat(void **state) {
 	restart(f);
 	fake_join(f->worker, &f->spec);
 	net_run(&f->net, 100 * HD_MS);
-	/* Until the new incarnation is on disk nobody joins. */
+	/* Until the new incarnation is on disk no worker joins. */
 	assert_int_equal(fake_count(f->worker, HD_MSG_JOINED), 0);
 	assert_int_equal(f->disk.begun, 2);
 	disk_end(&f->disk, 0);
@@ -296,17 +296,17 @@ static void test_lives_do_not_repeat(void **state) {
 	third = fake_joined(f->worker, &f->spec)->version;
 	assert_int_equal(hd_version_incarnation(second), hd_version_incarnation(first) + 1);
 	assert_int_equal(hd_version_incarnation(third), hd_version_incarnation(first) + 2);
-	assert_int_equal(f->disk.saved.life_count, 2);
-	assert_int_equal(f->disk.saved.lives[0].last, 3);
-	/* Bases of both former lives are known. */
+	assert_int_equal(f->disk.saved.prior_count, 2);
+	assert_int_equal(f->disk.saved.prior[0].last, 3);
+	/* Bases of both former incarnations are known. */
 	fake_request_push(f->worker, 4, 1, first + 3, BYTES);
 	fake_wait(f->worker, HD_MSG_GRANT, 0);
 	fake_request_push(f->worker, 5, 1, second, BYTES);
 	fake_wait(f->worker, HD_MSG_GRANT, 1);
 }
 
-/* Without any checkpoint a new life draws another incarnation: bases of the old one are lost. */
-static void test_a_life_without_checkpoint(void **state) {
+/* Without any checkpoint a new process draws another incarnation: bases of the old one are lost. */
+static void test_start_without_checkpoint(void **state) {
 	struct fixture *f = *state;
 	hd_version old = f->base, joined;
 
@@ -355,7 +355,7 @@ static void test_drain_writes_a_last_one(void **state) {
 	assert_int_equal(f->worker->closed, 1); /* and said so */
 }
 
-/* The disk is full when the server comes back: nobody waits for it, and no version is given out twice. */
+/* The disk is full when the server comes back: no worker waits for it, and no version is given out twice. */
 static void test_restart_on_a_full_disk(void **state) {
 	struct fixture *f = *state;
 	const struct hd_msg_joined *joined;
@@ -387,7 +387,7 @@ static void test_restart_on_a_full_disk(void **state) {
 }
 
 static const struct hd_msg_outcome *
-ask_again(struct fixture *f, uint32_t round, uint64_t told, size_t index) {
+ask_again(struct fixture *f, uint32_t round, uint64_t have, size_t index) {
 	struct hd_message message = {.kind = HD_MSG_REQUEST};
 
 	message.request = (struct hd_msg_request){
@@ -397,7 +397,7 @@ ask_again(struct fixture *f, uint32_t round, uint64_t told, size_t index) {
 		.attempt = 2,
 		.bytes = BYTES,
 		.base = f->base + round - 1,
-		.have = told,
+		.have = have,
 	};
 	fake_send(f->worker, &message);
 	return &fake_wait(f->worker, HD_MSG_OUTCOME, index)->outcome;
@@ -422,7 +422,7 @@ static void test_old_rounds_stand(void **state) {
 	assert_int_equal(outcome->outcome, HD_OUTCOME_APPLIED);
 	assert_int_equal(outcome->version, f->base + 2);
 	assert_int_equal(outcome->delay, 1);
-	/* What was not told, or lost with the restart, or cannot be. */
+	/* Outcomes that were not reported, were lost with the restart, or are impossible. */
 	outcome = ask_again(f, 3, 0, 1);
 	assert_int_equal(outcome->outcome, HD_OUTCOME_FAILED);
 	assert_int_equal(outcome->reason, HD_REASON_DUPLICATE);
@@ -430,8 +430,8 @@ static void test_old_rounds_stand(void **state) {
 	assert_int_equal(ask_again(f, 5, f->base + 4, 3)->outcome, HD_OUTCOME_FAILED);
 }
 
-/* Rounds that were applied, and that as many later ones have pushed out that were not: a checkpoint knows of the newest
- * that there are such. Nobody's push is taken twice, and who was told of it keeps its outcome. */
+/* Rounds that were applied, and pushed out of the list by as many later ones that were not: a checkpoint records that
+ * such rounds exist, with the newest. No push is taken twice, and a worker that was told its outcome keeps it. */
 static void test_pushed_out_by_dropped_rounds(void **state) {
 	const uint32_t first = 20, last = first + HD_ROUNDS_KEPT;
 	struct fixture *f = *state;
@@ -461,7 +461,7 @@ static void test_pushed_out_by_dropped_rounds(void **state) {
 	assert_int_equal(outcome->reason, HD_REASON_DUPLICATE);
 }
 
-/* Who comes while the server ends is not refused, which would be for good: it asks the next life. */
+/* A worker that joins while the server ends is not refused, which would be final: it asks the next incarnation. */
 static void test_join_while_draining(void **state) {
 	struct fixture *f = *state;
 	struct hd_sink *sink = &f->net.server_node.sink;
@@ -482,7 +482,7 @@ static void test_join_while_draining(void **state) {
 	fake_close(late);
 }
 
-/* Who leaves last while one is being written leaves commits that are not in it: another follows. */
+/* The last worker leaves while a checkpoint is being written that lacks its commits: another checkpoint follows. */
 static void test_left_while_one_is_written(void **state) {
 	struct fixture *f = *state;
 	struct hd_message leave = {.kind = HD_MSG_LEAVE};
@@ -503,7 +503,7 @@ static void test_left_while_one_is_written(void **state) {
 }
 
 /* The last worker's leave writes one too; such a job gives way when memory is needed. */
-static void test_left_jobs_give_way(void **state) {
+static void test_left_jobs_make_room(void **state) {
 	struct fixture *f = *state;
 	struct hd_message leave = {.kind = HD_MSG_LEAVE};
 	struct fake *other;
@@ -543,8 +543,8 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(
 			test_restart_goes_on_from_the_checkpoint, setup, teardown
 		),
-		cmocka_unit_test_setup_teardown(test_lives_do_not_repeat, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_life_without_checkpoint, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_incarnations_do_not_repeat, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_start_without_checkpoint, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_restore_refuses_what_differs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_drain_writes_a_last_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_join_while_draining, setup, teardown),
@@ -552,7 +552,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_pushed_out_by_dropped_rounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_restart_on_a_full_disk, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left_while_one_is_written, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_left_jobs_give_way, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_left_jobs_make_room, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("server-restart", tests, NULL, NULL);

@@ -26,7 +26,7 @@ static void test_mean(void **state) {
 		rounds_work(&f, i, rows[i], 1, true);
 		rounds_give(&f, i, rows[i], delta);
 	}
-	assert_int_equal(rounds_told(&f, 3)->epochs, 20);
+	assert_int_equal(rounds_sent(&f, 3)->epochs, 20);
 	rounds_moved(&f, 0, 0);
 	rounds_weights(&f, 100, 0);
 	rounds_work(&f, 3, 5, 1, false); /* its weight goes with it */
@@ -65,14 +65,14 @@ static void test_deadline(void **state) {
 
 	(void)state;
 	rounds_open(&f, &rounds, 4);
-	base = rounds_told(&f, 3)->version;
-	assert_in_range(rounds_told(&f, 0)->left_ms, 900, 1000);
+	base = rounds_sent(&f, 3)->version;
+	assert_in_range(rounds_sent(&f, 0)->left_ms, 900, 1000);
 	rounds_give(&f, 0, 3, delta);
 	net_run(&f.net, 2 * HD_SECOND);
 	rounds_moved(&f, 0, 0); /* one is not enough, late or not */
 	rounds_give(&f, 1, 1, (const float[2]){-3, 0});
 	rounds_moved(&f, 1.5, 0);
-	/* Who comes now is late, whatever it has. */
+	/* A client that comes now is late, whatever it has. */
 	rounds_give_at(&f, 3, 1000, delta, base);
 	assert_int_equal(rounds_outcome(&f, 3), HD_OUTCOME_DROPPED);
 	assert_int_equal(fake_outcome(f.worker[3], 1)->reason, HD_REASON_LATE);
@@ -90,7 +90,7 @@ static void test_draws(void **state) {
 	(void)state;
 	rounds.seed = 3;
 	rounds.available = 5;
-	for (int life = 0; life < 2; life++) {
+	for (int process = 0; process < 2; process++) {
 		rounds_open(&f, &rounds, ROUNDS_WORKERS);
 		for (uint32_t round = 1; round <= 8; round++) {
 			uint32_t set = 0, places = 0;
@@ -99,13 +99,13 @@ static void test_draws(void **state) {
 				if (rounds_drawn(&f, i) != round)
 					continue;
 				set |= 1U << i;
-				places |= 1U << rounds_told(&f, i)->place;
+				places |= 1U << rounds_sent(&f, i)->place;
 			}
 			assert_int_equal(__builtin_popcount(set), 2);
 			assert_int_equal(places, 3);
-			sets[life][round - 1] = set;
+			sets[process][round - 1] = set;
 			ever |= set;
-			most[life]++;
+			most[process]++;
 			for (uint16_t i = 0; i < ROUNDS_WORKERS; i++)
 				if (set >> i & 1)
 					rounds_give(&f, i, 1, delta);
@@ -139,7 +139,7 @@ static void test_not_drawn(void **state) {
 	rounds_close(&f);
 }
 
-/* Nobody gives anything: others are drawn. */
+/* No client gives an update: others are drawn. */
 static void test_empty_rounds(void **state) {
 	const struct hd_federated rounds = rounds_of(4, 1, 0);
 	struct rounds f;
@@ -212,7 +212,7 @@ static void test_adaptive_mu(void **state) {
 			rounds_work(&f, i, (float)(1 + i), losses[k], true);
 			rounds_give(&f, i, (float)(1 + i), (const float[2]){0, 0});
 		}
-		assert_float_equal((double)rounds_told(&f, 0)->mu, after[k] * 0.1, 1e-6);
+		assert_float_equal((double)rounds_sent(&f, 0)->mu, after[k] * 0.1, 1e-6);
 	}
 	rounds_close(&f);
 }
@@ -227,7 +227,7 @@ static void test_shown(void **state) {
 
 	(void)state;
 	rounds_open(&f, &rounds, 4);
-	base = rounds_told(&f, 3)->version;
+	base = rounds_sent(&f, 3)->version;
 	for (uint16_t i = 0; i < 2; i++) {
 		message.work = (struct hd_msg_work){
 			.job = f.worker[i]->job,
@@ -268,7 +268,7 @@ static void test_shown(void **state) {
 }
 
 /* The deadline passes without worker 3; its update comes in the next round, and weighs half: model by weights 3, 1 and
- * then by 2 and 6 / 2. What it gives again for that round, or who was not drawn for it, is late. */
+ * then by 2 and 6 / 2. A second update for that round is late, and so is one of a client that was not drawn. */
 static void test_late_counts(void **state) {
 	struct hd_federated rounds = rounds_of(4, 2, 1000);
 	hd_version base;
@@ -278,7 +278,7 @@ static void test_late_counts(void **state) {
 	(void)state;
 	rounds.late = HD_LATE_WEIGHT;
 	rounds_open(&f, &rounds, 4);
-	base = rounds_told(&f, 3)->version;
+	base = rounds_sent(&f, 3)->version;
 	rounds_give(&f, 0, 3, (const float[2]){-1, 0});
 	rounds_give(&f, 1, 1, (const float[2]){-5, 0});
 	net_run(&f.net, HD_SECOND);
@@ -315,7 +315,7 @@ static void test_too_late(void **state) {
 	(void)state;
 	rounds.late = HD_LATE_WEIGHT;
 	rounds_open(&f, &rounds, 4);
-	base = rounds_told(&f, 3)->version;
+	base = rounds_sent(&f, 3)->version;
 	for (uint32_t step = 0; step <= f.spec.tau_max && step <= HD_LATE_STEPS_MAX; step++) {
 		for (uint16_t i = 0; i < 3; i++)
 			rounds_give(&f, i, 1, (const float[2]){0, 0});

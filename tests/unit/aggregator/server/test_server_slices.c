@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Big updates: applied a slice a call, packets in between, and nobody sees half of one. */
+/* Big updates: applied a slice a call, packets in between, and no reader sees half of one. */
 #include "hd_kernels.h"
 #include "server_net.h"
 
@@ -131,7 +131,7 @@ static bool lose_chunks_to_two(struct net *net, const struct net_packet *packet)
 	return packet->to.ipv4 == 0x0a000101 && packet->bytes > 1000;
 }
 
-/* Who asks meanwhile gets the whole new version; who reads the old one goes on reading it. */
+/* A pull that is requested meanwhile gets the whole new version; a pull of the old version goes on with it. */
 static void test_pulls_see_whole_versions(void **state) {
 	struct fixture *f = *state;
 	const struct hd_server_stats *stats = hd_server_stats(f->net.server);

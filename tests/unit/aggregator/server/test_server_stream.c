@@ -18,7 +18,7 @@
 
 static const struct hd_server_config plain;
 
-/* Workers 0 and 1, through a switch at the address of worker 3, whom nobody else sends to. */
+/* Workers 0 and 1, through a switch at the address of worker 3, which no other node sends to. */
 static struct sums *open_stream(void) {
 	struct sums *s = sums_open(16, &plain);
 
@@ -27,7 +27,7 @@ static struct sums *open_stream(void) {
 	s->message.count = COUNT;
 	s->message.peer_ipv4 = s->worker[3]->node.addr.ipv4;
 	s->message.peer_port = s->worker[3]->node.addr.port;
-	sums_say(s, "01");
+	sums_send(s, "01");
 	return s;
 }
 

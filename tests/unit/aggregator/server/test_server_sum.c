@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums at the server: one transfer, one commit, several rounds; their bounds, their order, what is told of them. */
+/* Sums at the server: one transfer, one commit, several rounds; their bounds, their order, their reports. */
 #include "hd_kernels.h"
 #include "hd_runs.h"
 #include "server_sums.h"
@@ -78,7 +78,7 @@ static void test_one_commit_for_all(void **state) {
 
 	sums_make(s, "021", 5);
 	s->list[1].weight = 0.5F;
-	sums_say(s, "021");
+	sums_send(s, "021");
 	sums_push(s, "021", 5);
 	for (uint16_t i = 0; i < 3; i++) {
 		uint16_t worker = s->list[i].worker;
@@ -178,13 +178,13 @@ static void test_late_part(void **state) {
 	sums_advance(s, 3);
 	sums_make(s, "012", 10);
 	s->list[0].base = s->list[1].base = hd_server_version(s->net.server, s->job);
-	sums_say(s, "012"); /* worker 2 would be 6 after its base */
+	sums_send(s, "012"); /* worker 2 would be 6 after its base */
 	sums_run_ms(s, 5);
 	assert_int_equal(sums_withdrawn(s, 2, 12), 1); /* alone it would be 4 */
 	sums_advance(s, 1);
 	sums_make(s, "012", 20);
 	s->list[0].base = s->list[1].base = hd_server_version(s->net.server, s->job);
-	sums_say(s, "012");
+	sums_send(s, "012");
 	assert_int_equal(fake_outcome(s->worker[2], 1)->reason, HD_REASON_LATE);
 	assert_int_equal(fake_outcome(s->worker[2], 1)->outcome, HD_OUTCOME_DROPPED);
 	assert_int_equal(sums_withdrawn(s, 0, 20), 1);
@@ -299,7 +299,7 @@ static void test_half(void **state) {
 	sums_make(s, "01", 1);
 	s->message.dtype = HD_DTYPE_BF16;
 	s->message.bytes = sizeof half;
-	sums_say(s, "01");
+	sums_send(s, "01");
 	s->aggregator->dtype = HD_DTYPE_BF16;
 	fake_push(s->aggregator, SUM_TOKEN + 1, 77, 3, half, SUM_VALUES); /* whatever it calls it */
 	assert_int_equal(fake_outcome(s->worker[1], 1)->delay, 2);
@@ -322,7 +322,7 @@ static void test_go_to_the_aggregator(void **state) {
 	sums_tell(s, "01", 1);
 	sums_make(s, "23", 3);
 	s->message.after = SUM_TOKEN + 1;
-	sums_say(s, "23");
+	sums_send(s, "23");
 	assert_int_equal(fake_count(s->aggregator, HD_MSG_GO), 0);
 	sums_push_whole(s, "01", 1);
 	assert_int_equal(
@@ -348,7 +348,7 @@ static void test_go_when_its_session_opens(void **state) {
 	s->message.peer_ipv4 = address.ipv4;
 	s->message.peer_port = address.port;
 	s->message.after = 0x777; /* has ended already, or never was */
-	sums_say(s, "01");
+	sums_send(s, "01");
 	s->aggregator = fake_aggregator(&s->net, 1);
 	s->aggregator->job = s->job;
 	assert_int_equal(
@@ -388,7 +388,7 @@ static bool is_pulled(void *what) {
 static void test_pull_to_an_aggregator(void **state) {
 	struct sums *s = sums_open(16, &plain);
 	struct hd_message grant = {.kind = HD_MSG_GRANT};
-	const struct hd_msg_pull_state *told;
+	const struct hd_msg_pull_state *sent;
 	float *into = malloc(SUM_BYTES);
 	uint64_t values;
 
@@ -410,9 +410,9 @@ static void test_pull_to_an_aggregator(void **state) {
 		.bytes = SUM_BYTES,
 	};
 	fake_send(s->controller, &grant);
-	told = &fake_wait(s->aggregator, HD_MSG_PULL_STATE, 0)->pull_state;
-	assert_int_equal(told->token, 0x4444);
-	assert_int_equal(told->version, s->base + 2);
+	sent = &fake_wait(s->aggregator, HD_MSG_PULL_STATE, 0)->pull_state;
+	assert_int_equal(sent->token, 0x4444);
+	assert_int_equal(sent->version, s->base + 2);
 	net_run_until(&s->net, is_pulled, s->aggregator, HD_SECOND);
 	assert_memory_equal(into, hd_server_model(s->net.server, s->job, &values), SUM_BYTES);
 	assert_int_equal(fake_count(s->worker[2], HD_MSG_PULL_STATE), 0);
@@ -427,9 +427,9 @@ static void test_pull_to_an_aggregator(void **state) {
 	fake_send(s->controller, &grant);
 	sums_run_ms(s, 20);
 	s->aggregator = fake_aggregator(&s->net, 1);
-	told = &fake_wait(s->aggregator, HD_MSG_PULL_STATE, 0)->pull_state;
-	assert_int_equal(told->token, 0x4445);
-	assert_int_equal(told->worker, HD_GROUP_WORKER);
+	sent = &fake_wait(s->aggregator, HD_MSG_PULL_STATE, 0)->pull_state;
+	assert_int_equal(sent->token, 0x4445);
+	assert_int_equal(sent->worker, HD_GROUP_WORKER);
 	fake_pull_into(s->aggregator, into, SUM_VALUES, 9);
 	net_run_until(&s->net, is_pulled, s->aggregator, HD_SECOND);
 	/* Its session ends: so do its pulls. */
@@ -461,7 +461,7 @@ static void test_merged(void **state) {
 	sums_make(s, "012", 5);
 	s->message.dtype = HD_DTYPE_SPARSE32;
 	s->message.bytes = 2 * bytes;
-	sums_say(s, "012");
+	sums_send(s, "012");
 	s->aggregator->dtype = HD_DTYPE_SPARSE32;
 	s->aggregator->total = (uint32_t)bytes;
 	fake_push(s->aggregator, SUM_TOKEN + 5, 0, 0, wire, bytes / 4);
@@ -498,7 +498,7 @@ static void test_broken_merged(void **state) {
 	sums_make(s, "01", 5);
 	s->message.dtype = HD_DTYPE_SPARSE32;
 	s->message.bytes = 48;
-	sums_say(s, "01");
+	sums_send(s, "01");
 	s->aggregator->dtype = HD_DTYPE_SPARSE32;
 	s->aggregator->total = 1000;
 	fake_push(s->aggregator, SUM_TOKEN + 5, 0, 0, wire, bytes / 4);
@@ -514,7 +514,7 @@ static void test_broken_merged(void **state) {
 	sums_make(s, "01", 8);
 	s->message.dtype = HD_DTYPE_SPARSE32;
 	s->message.bytes = SUM_BYTES + 4;
-	sums_say(s, "01");
+	sums_send(s, "01");
 	assert_int_equal(report_of(s, SUM_TOKEN + 8, HD_OUTCOME_FAILED)->reason, HD_REASON_REFUSED);
 	sums_close(s);
 }

@@ -29,7 +29,7 @@ static const struct hd_msg_report *report_of(const struct sums *s, uint64_t toke
 	return NULL;
 }
 
-static bool told_aggregator(const struct sums *s, uint64_t token) {
+static bool sent_to_aggregator(const struct sums *s, uint64_t token) {
 	for (size_t i = 0; i < s->aggregator->inbox_count; i++) {
 		const struct hd_message *message = &s->aggregator->inbox[i];
 
@@ -66,7 +66,7 @@ static void push_partly(struct sums *s, const char *workers, uint64_t position) 
 	assert_int_equal(net_events(&s->net, HD_EVENT_RECV_END), ends);
 }
 
-static void say_void(struct fake *from, uint32_t job, uint64_t token, enum hd_reason reason) {
+static void send_void(struct fake *from, uint32_t job, uint64_t token, enum hd_reason reason) {
 	struct hd_message message = {.kind = HD_MSG_VOID};
 
 	message.void_.job = job;
@@ -77,7 +77,7 @@ static void say_void(struct fake *from, uint32_t job, uint64_t token, enum hd_re
 
 /* --- one of them ------------------------------------------------------------------------------- */
 
-static void say_cancel(struct sums *s, uint16_t worker, uint64_t token) {
+static void send_cancel(struct sums *s, uint16_t worker, uint64_t token) {
 	struct hd_message cancel = {.kind = HD_MSG_CANCEL};
 
 	cancel.cancel = (struct hd_msg_cancel
@@ -91,21 +91,21 @@ static void test_cancel_of_one(void **state) {
 
 	sums_tell(s, "012", 1);
 	push_partly(s, "012", 1);
-	say_cancel(s, 1, 0x123); /* another transfer */
+	send_cancel(s, 1, 0x123); /* another transfer */
 	assert_int_equal(fake_count(s->worker[1], HD_MSG_OUTCOME), 0);
-	say_cancel(s, 1, PART_TOKEN + 2);
+	send_cancel(s, 1, PART_TOKEN + 2);
 	assert_int_equal(fake_outcome(s->worker[1], 1)->reason, HD_REASON_CANCELLED);
 	assert_int_equal(fake_outcome(s->worker[1], 1)->outcome, HD_OUTCOME_FAILED);
 	assert_withdrawn(s, "012", 1, "1");
-	assert_true(told_aggregator(s, SUM_TOKEN + 1));
-	/* The rest of the chunks are nobody's. */
+	assert_true(sent_to_aggregator(s, SUM_TOKEN + 1));
+	/* The rest of the chunks have no transfer. */
 	sums_run_ms(s, 20);
 	assert_true(hd_server_stats(s->net.server)->drop_token > 0);
 	assert_int_equal(counter(s), 0);
 	/* The others come again, without it. */
 	sums_make(s, "02", 4);
 	s->list[0].attempt = s->list[1].attempt = 2;
-	sums_say(s, "02");
+	sums_send(s, "02");
 	s->aggregator->granted_bps = 0;
 	sums_push(s, "02", 4);
 	assert_int_equal(fake_outcome(s->worker[2], 1)->outcome, HD_OUTCOME_APPLIED);
@@ -133,12 +133,12 @@ static void test_cancel_after_the_last_byte(void **state) {
 	sums_run_ms(s, 1);
 	sums_tell(s, "01", 2);
 	sums_push_whole(s, "01", 2);
-	say_cancel(s, 1, PART_TOKEN + 3);
-	say_void(s->controller, s->job, PART_TOKEN + 3, HD_REASON_LEASE);
-	say_void(s->aggregator, s->job, SUM_TOKEN + 2, HD_REASON_LEASE);
+	send_cancel(s, 1, PART_TOKEN + 3);
+	send_void(s->controller, s->job, PART_TOKEN + 3, HD_REASON_LEASE);
+	send_void(s->aggregator, s->job, SUM_TOKEN + 2, HD_REASON_LEASE);
 	sums_run_ms(s, 2);
 	sums_assert_order(s, "");
-	say_void(s->controller, s->job, 0x500, HD_REASON_LEASE);
+	send_void(s->controller, s->job, 0x500, HD_REASON_LEASE);
 	assert_int_equal(fake_outcome(s->worker[1], 1)->outcome, HD_OUTCOME_APPLIED);
 	sums_assert_order(s, "01");
 	sums_close(s);
@@ -174,7 +174,7 @@ static void test_one_asks_again(void **state) {
 	fake_request_push(s->worker[1], 1, 2, s->base, SUM_BYTES);
 	grant = &fake_wait(s->worker[1], HD_MSG_GRANT, 0)->grant;
 	assert_int_equal(sums_withdrawn(s, 0, 1), 1);
-	assert_true(told_aggregator(s, SUM_TOKEN + 1));
+	assert_true(sent_to_aggregator(s, SUM_TOKEN + 1));
 	fake_push(s->worker[1], grant->token, 1, 2, s->g[1], SUM_VALUES);
 	assert_int_equal(fake_outcome(s->worker[1], 1)->outcome, HD_OUTCOME_APPLIED);
 	sums_run_ms(s, 50);
@@ -183,7 +183,7 @@ static void test_one_asks_again(void **state) {
 	/* A word on the older sum, from a slow controller, changes nothing. */
 	sums_make(s, "01", 10);
 	s->list[0].attempt = 2;
-	sums_say(s, "01");
+	sums_send(s, "01");
 	assert_int_equal(report_of(s, SUM_TOKEN + 10)->reason, HD_REASON_DUPLICATE);
 	assert_int_equal(sums_withdrawn(s, 0, 10), 1);
 	assert_int_equal(fake_count(s->worker[1], HD_MSG_OUTCOME), 2); /* told again */
@@ -191,14 +191,14 @@ static void test_one_asks_again(void **state) {
 	sums_close(s);
 }
 
-/* A newer sum with one of the older one's members: the older one ends, whoever else was in it asks again. */
+/* A newer sum with one of the older one's members: the older one ends, its other members ask again. */
 static void test_newer_sum(void **state) {
 	struct sums *s = sums_open(16, &plain);
 
 	sums_tell(s, "01", 1);
 	sums_make(s, "12", 3);
 	s->list[0].attempt = 2;
-	sums_say(s, "12");
+	sums_send(s, "12");
 	assert_int_equal(sums_withdrawn(s, 0, 1), 1);
 	assert_int_equal(report_of(s, SUM_TOKEN + 1)->outcome, HD_OUTCOME_FAILED);
 	sums_push(s, "12", 3);
@@ -210,10 +210,10 @@ static void test_newer_sum(void **state) {
 	s->list[0].round = 5;
 	s->list[0].attempt = 2;
 	s->list[1].attempt = 2;
-	sums_say(s, "30");
+	sums_send(s, "30");
 	sums_make(s, "3", 9);
 	s->list[0].round = 5;
-	sums_say(s, "3");
+	sums_send(s, "3");
 	assert_int_equal(report_of(s, SUM_TOKEN + 9)->reason, HD_REASON_DUPLICATE);
 	assert_null(report_of(s, SUM_TOKEN + 7));
 	sums_close(s);
@@ -242,11 +242,11 @@ static void test_aggregator_gives_up(void **state) {
 	struct fake *other = fake_aggregator(&s->net, 2);
 
 	sums_tell(s, "01", 1);
-	say_void(other, s->job, SUM_TOKEN + 1, HD_REASON_LEASE); /* not its own */
+	send_void(other, s->job, SUM_TOKEN + 1, HD_REASON_LEASE); /* not its own */
 	sums_run_ms(s, 2);
 	assert_int_equal(sums_withdrawn(s, 0, 1), 0);
 	assert_int_equal(hd_server_stats(s->net.server)->refused_messages, 1);
-	say_void(s->aggregator, s->job, SUM_TOKEN + 1, HD_REASON_CANCELLED);
+	send_void(s->aggregator, s->job, SUM_TOKEN + 1, HD_REASON_CANCELLED);
 	sums_run_ms(s, 2);
 	assert_withdrawn(s, "01", 1, "");
 	assert_int_equal(fake_count(s->worker[0], HD_MSG_OUTCOME), 0);
@@ -260,16 +260,16 @@ static void test_void_of_all_and_of_one(void **state) {
 	struct sums *s = sums_open(16, &plain);
 
 	sums_tell(s, "01", 1);
-	say_void(s->controller, s->job, SUM_TOKEN + 1, HD_REASON_TIMEOUT);
+	send_void(s->controller, s->job, SUM_TOKEN + 1, HD_REASON_TIMEOUT);
 	sums_run_ms(s, 2);
 	assert_withdrawn(s, "01", 1, "");
 	sums_tell(s, "01", 3);
-	say_void(s->controller, s->job, PART_TOKEN + 3, HD_REASON_CANCELLED);
+	send_void(s->controller, s->job, PART_TOKEN + 3, HD_REASON_CANCELLED);
 	assert_int_equal(fake_outcome(s->worker[0], 1)->reason, HD_REASON_CANCELLED);
 	sums_run_ms(s, 2);
 	assert_withdrawn(s, "01", 3, "0");
 	sums_tell(s, "12", 5);
-	say_void(s->controller, s->job, PART_TOKEN + 6, HD_REASON_LEASE);
+	send_void(s->controller, s->job, PART_TOKEN + 6, HD_REASON_LEASE);
 	sums_run_ms(s, 2);
 	assert_withdrawn(s, "12", 5, "");
 	assert_int_equal(fake_count(s->worker[1], HD_MSG_OUTCOME), 0);
@@ -307,7 +307,7 @@ static void test_hold(void **state) {
 	sums_close(s);
 }
 
-/* A new controller knows grants, not sums: it hears of each part, and of how each ended, but nothing of its links. */
+/* A new controller knows grants, not sums: it is notified of each part, and of its end, but not of its links. */
 static void test_new_controller(void **state) {
 	struct sums *s = sums_open(16, &plain);
 	bool seen[3] = {false};
@@ -334,7 +334,7 @@ static void test_new_controller(void **state) {
 	assert_true(seen[0] && seen[1] && seen[2]);
 	/* An older one's word is refused now; what it granted before is still taken. */
 	sums_make(s, "3", 20);
-	sums_say(s, "3");
+	sums_send(s, "3");
 	assert_int_equal(report_of(s, SUM_TOKEN + 20)->reason, HD_REASON_EPOCH);
 	s->aggregator->node.down = false;
 	assert_int_equal(fake_outcome(s->worker[2], 1)->outcome, HD_OUTCOME_APPLIED);
@@ -369,7 +369,7 @@ enum wrong {
 	WRONG_COUNT
 };
 
-static void say_wrong(struct sums *s, enum wrong wrong) {
+static void send_wrong(struct sums *s, enum wrong wrong) {
 	struct hd_message message = {.kind = HD_MSG_MEMBERS};
 	uint8_t data[4 * HD_GROUP_MEMBER_BYTES];
 	int bytes;
@@ -421,7 +421,7 @@ static void test_members_that_do_not_fit(void **state) {
 	struct sums *s = sums_open(16, &plain);
 
 	for (enum wrong wrong = NO_MEMBERS; wrong < WRONG_COUNT; wrong++) {
-		say_wrong(s, wrong);
+		send_wrong(s, wrong);
 		assert_int_equal(
 			hd_server_stats(s->net.server)->refused_messages, (uint64_t)wrong + 1
 		);
@@ -432,20 +432,20 @@ static void test_members_that_do_not_fit(void **state) {
 	}
 	sums_make(s, "01", 60);
 	s->list[1].worker = 77;
-	sums_say(s, "01");
+	sums_send(s, "01");
 	assert_int_equal(report_of(s, SUM_TOKEN + 60)->reason, HD_REASON_NO_SERVER);
 	assert_int_equal(sums_withdrawn(s, 0, 60), 1);
 	sums_make(s, "01", 61);
 	s->message.job++;
-	sums_say(s, "01");
+	sums_send(s, "01");
 	assert_int_equal(report_of(s, SUM_TOKEN + 61)->reason, HD_REASON_NO_SERVER);
 	assert_int_equal(hd_server_stats(s->net.server)->expected, 0);
 	/* After all that a good one is taken; told twice, it is one. */
 	sums_tell(s, "01", 50);
-	sums_say(s, "01");
+	sums_send(s, "01");
 	sums_make(s, "2", 55);
 	s->list[0].token = PART_TOKEN + 50; /* known */
-	sums_say(s, "2");
+	sums_send(s, "2");
 	assert_int_equal(report_of(s, SUM_TOKEN + 55)->reason, HD_REASON_REFUSED);
 	assert_int_equal(hd_server_stats(s->net.server)->expected, 2);
 	sums_push(s, "01", 50);
@@ -466,7 +466,7 @@ static void test_chunks_of_a_part(void **state) {
 	sums_close(s);
 }
 
-/* The sum is beyond what a float holds, though no part was: whose fault it is nobody can say. */
+/* The sum is beyond the range of a float, though no part was: the fault cannot be assigned to a member. */
 static void test_not_finite(void **state) {
 	struct sums *s = sums_open(16, &plain);
 
@@ -500,7 +500,7 @@ static void disk_drop(struct disk *disk) {
 		free(disk->saved.model);
 		free(disk->saved.momentum);
 		free(disk->saved.rounds);
-		free(disk->saved.lives);
+		free(disk->saved.prior);
 	}
 	disk->exists = false;
 }
@@ -514,8 +514,8 @@ static int disk_write(void *owner, const struct hd_checkpoint *checkpoint) {
 	disk->saved.momentum = copy_of(checkpoint->momentum, SUM_BYTES);
 	disk->saved.rounds
 		= copy_of(checkpoint->rounds, checkpoint->round_count * sizeof *checkpoint->rounds);
-	disk->saved.lives
-		= copy_of(checkpoint->lives, checkpoint->life_count * sizeof *checkpoint->lives);
+	disk->saved.prior
+		= copy_of(checkpoint->prior, checkpoint->prior_count * sizeof *checkpoint->prior);
 	disk->exists = true;
 	return -EIO; /* the test wants one life's checkpoint only */
 }
@@ -559,7 +559,7 @@ static void test_rounds_survive(void **state) {
 	sums_run_ms(s, 5);
 	assert_int_equal(fake_count(s->worker[0], HD_MSG_OUTCOME), 2);
 	assert_int_equal(fake_wait(s->worker[0], HD_MSG_OUTCOME, 1)->outcome.version, s->base + 1);
-	/* Of the sum that was on its way nothing is left. */
+	/* Nothing is left of the sum that was in flight. */
 	fake_request_push(s->worker[2], 1, 2, s->base, SUM_BYTES);
 	(void)fake_wait(s->worker[2], HD_MSG_GRANT, 0);
 	assert_int_equal(counter(s), 2);

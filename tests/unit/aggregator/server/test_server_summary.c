@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The summary of a job that everybody has left: when it comes, and that its sums agree. */
+/* The summary of a job that all workers have left: when it comes, and that its sums agree. */
 #include "server_net.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ struct fixture {
 	struct fake *one, *two;
 	hd_version base;
 	float g[VALUES];
-	/* What came. */
+	/* The reports that came. */
 	uint32_t reports;
 	struct hd_job_summary newest;
 	struct hd_worker_summary workers[4];
@@ -138,7 +138,7 @@ static void test_everything_is_counted_once(void **state) {
 	close_fixture(f);
 }
 
-/* Lost counts as gone; what a lost worker had under way ended its transfer, not its round. */
+/* Lost counts as gone; a lost worker's update in flight ended its transfer, not its round. */
 static void test_after_the_last_is_lost(void **state) {
 	struct fixture *f = open_fixture(&summary_ops);
 

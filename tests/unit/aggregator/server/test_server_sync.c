@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Steps of synchronous jobs at the server: what is in them, when they are made, and the model that they make, bit for
- * bit. With an argument the server adds and applies so many values a call. */
+/* Steps of synchronous jobs at the server: their contents, when they are made, and the model that they make, bit for
+ * bit. With an argument the server adds and applies that many values a call. */
 #include "hd_kernels.h"
 #include "server_net.h"
 
@@ -198,7 +198,7 @@ static void test_three_updates(void **state) {
 	close_fixture(f);
 }
 
-/* What the dead have contributed stays; what they have not is not waited for. */
+/* Contributions of the dead stay; missing ones are not waited for. */
 static void test_death(void **state) {
 	struct fixture *f = open_fixture(HD_SYNC_ALL, 0, 3);
 
@@ -214,7 +214,7 @@ static void test_death(void **state) {
 	close_fixture(f);
 }
 
-/* Who says that it pushes no more is not waited for, and who joins is. */
+/* A worker that reports its last push is not waited for, and a worker that joins is. */
 static void test_leaving(void **state) {
 	struct fixture *f = open_fixture(HD_SYNC_ALL, 0, 2);
 	struct hd_message message = {.kind = HD_MSG_LEAVE};
@@ -298,7 +298,7 @@ static void test_formed(void **state) {
 }
 
 /* The controller's word: ranks 0 to 2, N and the factor of one change. */
-static void say_roster(struct fixture *f, uint64_t change, uint32_t n, float scale) {
+static void send_roster(struct fixture *f, uint64_t change, uint32_t n, float scale) {
 	static const uint8_t ranks[] = {7};
 	struct hd_message m = {.kind = HD_MSG_ROSTER};
 
@@ -329,9 +329,9 @@ static void test_scale_is_of_the_step(void **state) {
 	struct fixture *f = open_with(true, HD_SYNC_N, 2, 3);
 
 	(void)state;
-	say_roster(f, 11, 2, 0.5F);
+	send_roster(f, 11, 2, 0.5F);
 	contribute(f, 0, 1, f->base);
-	say_roster(f, 12, 3, 0.75F);
+	send_roster(f, 12, 3, 0.75F);
 	assert_int_equal(counter(f), 0);
 	contribute(f, 1, 1, f->base);
 	assert_int_equal(counter(f), 2);
@@ -339,7 +339,7 @@ static void test_scale_is_of_the_step(void **state) {
 	contribute(f, 0, 2, f->base + 2);
 	contribute(f, 2, 1, f->base + 2);
 	assert_int_equal(counter(f), 2); /* of three now */
-	say_roster(f, 13, 2, 1.5F);
+	send_roster(f, 13, 2, 1.5F);
 	assert_int_equal(counter(f), 4);
 	assert_stepped(f, 1, 13, 1.5F);
 	contribute(f, 1, 2, f->base + 4);
@@ -358,7 +358,7 @@ static void test_scale_of_all(void **state) {
 	(void)state;
 	contribute(f, 0, 1, f->base);
 	contribute(f, 1, 1, f->base);
-	say_roster(f, 11, 0, 0.75F);
+	send_roster(f, 11, 0, 0.75F);
 	contribute(f, 2, 1, f->base);
 	assert_int_equal(counter(f), 3);
 	assert_stepped(f, 0, 11, 0.75F);
@@ -366,24 +366,25 @@ static void test_scale_of_all(void **state) {
 	close_fixture(f);
 }
 
-/* Nobody says a scale: the job's, of those that take part; an owner that says one takes it over, and gives it back. */
+/* No owner sets a scale: the job's applies, with those that take part. An owner that sets one takes it over, and gives
+ * it back. */
 static void test_scale_of_the_job(void **state) {
 	struct fixture *f = open_as(true, HD_SYNC_ALL, 0, 3, 2);
 
 	(void)state;
-	say_roster(f, 11, 0, 0);
+	send_roster(f, 11, 0, 0);
 	contribute(f, 0, 1, f->base);
 	contribute(f, 1, 1, f->base);
 	contribute(f, 2, 1, f->base);
 	assert_stepped(f, 0, 11, 1.5F);
 	contribute(f, 0, 2, f->base + 3);
-	say_roster(f, 12, 0, 0.25F);
+	send_roster(f, 12, 0, 0.25F);
 	contribute(f, 1, 2, f->base + 3);
 	contribute(f, 2, 2, f->base + 3);
 	assert_stepped(f, 1, 12, 0.25F);
 	contribute(f, 0, 3, f->base + 6);
 	contribute(f, 1, 3, f->base + 6);
-	say_roster(f, 13, 0, 0);
+	send_roster(f, 13, 0, 0);
 	contribute(f, 2, 3, f->base + 6);
 	assert_stepped(f, 2, 13, 1.5F);
 	assert_int_equal(counter(f), 9);

@@ -25,7 +25,7 @@ struct fixture {
 	struct hd_tensor tensors[2];
 	float model[VALUES], momentum[VALUES];
 	struct hd_last_round rounds[4];
-	struct hd_life lives[2];
+	struct hd_incarnation prior[2];
 	struct hd_checkpoint checkpoint;
 };
 
@@ -70,8 +70,8 @@ static int setup(void **state) {
 	f->rounds[2] = (struct hd_last_round
 	){4095, HD_OUTCOME_APPLIED, UINT32_MAX, 16, hd_version_make(1, 12)};
 	f->rounds[3] = (struct hd_last_round){4095, HD_OUTCOME_PENDING, UINT32_MAX, 0, 0};
-	f->lives[0] = (struct hd_life){1, 20};
-	f->lives[1] = (struct hd_life){65534, HD_VERSION_COUNTER_MAX};
+	f->prior[0] = (struct hd_incarnation){1, 20};
+	f->prior[1] = (struct hd_incarnation){65534, HD_VERSION_COUNTER_MAX};
 	f->checkpoint.job = hd_job_id(spec->tenant, spec->name);
 	f->checkpoint.version = hd_version_make(3, 41);
 	f->checkpoint.values = VALUES;
@@ -79,8 +79,8 @@ static int setup(void **state) {
 	f->checkpoint.momentum = f->momentum;
 	f->checkpoint.round_count = 4;
 	f->checkpoint.rounds = f->rounds;
-	f->checkpoint.life_count = 2;
-	f->checkpoint.lives = f->lives;
+	f->checkpoint.prior_count = 2;
+	f->checkpoint.prior = f->prior;
 	*state = f;
 	return 0;
 }
@@ -142,10 +142,10 @@ static void assert_same_checkpoint(const struct hd_checkpoint *a, const struct h
 		assert_int_equal(a->rounds[i].delay, b->rounds[i].delay);
 		assert_int_equal(a->rounds[i].version, b->rounds[i].version);
 	}
-	assert_int_equal(a->life_count, b->life_count);
-	for (uint32_t i = 0; i < a->life_count; i++) {
-		assert_int_equal(a->lives[i].incarnation, b->lives[i].incarnation);
-		assert_int_equal(a->lives[i].last, b->lives[i].last);
+	assert_int_equal(a->prior_count, b->prior_count);
+	for (uint32_t i = 0; i < a->prior_count; i++) {
+		assert_int_equal(a->prior[i].incarnation, b->prior[i].incarnation);
+		assert_int_equal(a->prior[i].last, b->prior[i].last);
 	}
 }
 
@@ -184,7 +184,7 @@ static void test_two_are_kept(void **state) {
 
 	write_at(f, 3, 255);
 	write_at(f, 3, 4096);
-	write_at(f, 10, 5); /* a later life: newer, though its counter is less */
+	write_at(f, 10, 5); /* a later incarnation: newer, though its counter is less */
 	assert_int_equal(list(f, names), 2);
 	assert_int_equal(read_back(f, &found), 0);
 	assert_int_equal(found.version, hd_version_make(10, 5));
@@ -333,7 +333,7 @@ static void test_writer_thread(void **state) {
 	assert_true(hd_checkpoint_writer_take(writer, &job, &status, error, sizeof error));
 	assert_int_equal(job, f->checkpoint.job);
 	assert_int_equal(status, 0);
-	/* What is given before the end is still written. */
+	/* A checkpoint that is given before the end is still written. */
 	f->checkpoint.version++;
 	assert_int_equal(hd_checkpoint_writer_give(writer, &f->checkpoint), 0);
 	hd_checkpoint_writer_close(writer);

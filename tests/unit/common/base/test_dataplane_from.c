@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the counters of a dataplane are summed from is there: a stat that was renamed would be summed as 0. */
+/* The source counters of a dataplane's sums exist: a stat that was renamed would be summed as 0. */
 #include "hd_aggregator.h"
 #include "hd_dataplane.h"
 #include "hd_endpoint.h"

@@ -51,7 +51,7 @@ static void test_buckets(void **state) {
 	assert_int_equal(hd_scale_delay.bounds[hd_scale_delay.count - 1].most, 256);
 }
 
-/* What metrics print of a bound is its value in their unit. */
+/* Metrics print a bound as its value in their unit. */
 static void test_texts(void **state) {
 	(void)state;
 	for (size_t s = 0; s < 2; s++)

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 static void test_like_an_array(void **state) {
-	static bool there[HD_WORKERS_MAX];
+	static bool present[HD_WORKERS_MAX];
 	static uint16_t ranks[HD_WORKERS_MAX];
 	struct hd_roster roster = {0}, read;
 	struct hd_random r;
@@ -24,18 +24,18 @@ static void test_like_an_array(void **state) {
 		uint16_t rank = (uint16_t)hd_random_below(&r, limit), count = 0;
 		bool now = hd_random_below(&r, 2) == 0;
 
-		assert_int_equal(hd_roster_set(&roster, rank, now), there[rank] != now);
-		there[rank] = now;
+		assert_int_equal(hd_roster_set(&roster, rank, now), present[rank] != now);
+		present[rank] = now;
 		if (i % 100)
 			continue;
 		for (uint16_t k = 0; k < HD_WORKERS_MAX; k++) {
-			assert_int_equal(hd_roster_has(&roster, k), there[k]);
-			count = (uint16_t)(count + there[k]);
+			assert_int_equal(hd_roster_has(&roster, k), present[k]);
+			count = (uint16_t)(count + present[k]);
 		}
 		assert_int_equal(roster.count, count);
 		assert_int_equal(hd_roster_list(&roster, ranks, HD_WORKERS_MAX), count);
 		for (uint16_t k = 0; k < count; k++)
-			assert_true(there[ranks[k]] && (k == 0 || ranks[k - 1] < ranks[k]));
+			assert_true(present[ranks[k]] && (k == 0 || ranks[k - 1] < ranks[k]));
 		assert_int_equal(hd_roster_list(&roster, ranks, 1), count);
 		assert_int_equal(
 			hd_roster_read(&read, count, roster.ranks, hd_roster_bytes(&roster)), 0
@@ -61,7 +61,7 @@ static void test_what_is_none(void **state) {
 	assert_int_equal(hd_roster_read(&roster, 1, (uint8_t[]){1, 0}, 2), -EBADMSG);
 }
 
-/* What is said holds, else what the job makes of how many they are. */
+/* A scale in the roster holds; otherwise the job's ratio of present to configured workers. */
 static void test_scale(void **state) {
 	struct hd_roster roster = {0};
 

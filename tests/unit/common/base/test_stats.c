@@ -332,7 +332,7 @@ static void test_rows(void **state) {
 	(void)state;
 	assert_int_equal(count_rows("", &pages), ROWS - ROWS / 7);
 	assert_true(pages > 3);
-	/* A filter that few rows pass is answered in parts, too: nobody is held up for all of them. */
+	/* A filter that few rows pass is answered in parts, too: no other request is held up for all of them. */
 	assert_int_equal(count_rows("number=4000", &pages), 1);
 	assert_true(pages > 1);
 	assert_int_equal(count_rows("half=2000.0", &pages), 1);

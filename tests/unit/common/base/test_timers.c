@@ -48,7 +48,7 @@ static void test_against_a_search(void **state) {
 	hd_timers_fini(&timers);
 }
 
-/* Those that are due together come in the order in which they were set: nobody starves. */
+/* Timers that are due together run in the order in which they were set: none starves. */
 static void test_equal_times_take_turns(void **state) {
 	struct hd_timers timers = {0};
 	struct hd_timer timer[5] = {0};

@@ -36,7 +36,7 @@ struct type {
 static const struct type types[]
 	= {{HD_DTYPE_FP16, 10, 15, 0x7c00}, {HD_DTYPE_BF16, 7, 127, 0x7f80}};
 
-/* What IEEE 754 says a finite magnitude is, by arithmetic: nothing of the kernels' bit tricks. */
+/* The value of a finite magnitude by IEEE 754, by arithmetic, without the kernels' bit tricks. */
 static double value_of(const struct type *type, uint32_t magnitude) {
 	int exponent = (int)(magnitude >> type->fraction_bits);
 	uint32_t fraction = magnitude & ((1U << type->fraction_bits) - 1);
@@ -59,7 +59,7 @@ to(const struct hd_kernels *table, uint8_t dtype, float *y, const uint16_t *x, s
 	(dtype == HD_DTYPE_BF16 ? table->f32_from_bf16 : table->f32_from_f16)(y, x, n);
 }
 
-static void test_every_value_both_ways(void **state) {
+static void test_every_value_there_and_back(void **state) {
 	uint16_t *all = malloc(ALL * sizeof *all), *back = malloc(ALL * sizeof *back);
 	float *wide = malloc(ALL * sizeof *wide);
 	const struct hd_kernels *table;
@@ -252,7 +252,7 @@ static void test_applies_in_fp32(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_value_both_ways),
+		cmocka_unit_test(test_every_value_there_and_back),
 		cmocka_unit_test(test_rounds_to_nearest_even),
 		cmocka_unit_test(test_any_bits_alike),
 		cmocka_unit_test(test_weight_comes_first),

@@ -313,10 +313,18 @@ static void test_peak(void **state) {
 				count > at ? 7.5F : 1e-3F * (float)(count - 1),
 				0
 			);
-		x[at] = -INFINITY;
+		assert_float_equal(hd_peak_finite_f32(x, 70), 7.5F, 0);
+		x[(at + 2) % 70] = -INFINITY;
 		assert_true(isinf(hd_peak_f32(x, 70)));
 		x[(at + 1) % 70] = NAN;
 		assert_true(isnan(hd_peak_f32(x, 70)));
+		for (size_t count = 0; count <= 70; count++) {
+			float most = 0;
+
+			for (size_t i = 0; i < count; i++)
+				most = isfinite(x[i]) ? fmaxf(most, fabsf(x[i])) : most;
+			assert_float_equal(hd_peak_finite_f32(x, count), most, 0);
+		}
 	}
 }
 

@@ -75,16 +75,16 @@ static const struct hd_option table[] = {
 	HD_OPTION_END,
 };
 
-struct told {
+struct reported {
 	char sentence[HD_OPTION_ERROR_BYTES];
 	int times;
 };
 
 static int tell(void *owner, int code, const char *sentence) {
-	struct told *told = owner;
+	struct reported *reported = owner;
 
-	(void)snprintf(told->sentence, sizeof told->sentence, "%s", sentence);
-	told->times++;
+	(void)snprintf(reported->sentence, sizeof reported->sentence, "%s", sentence);
+	reported->times++;
 	return code;
 }
 
@@ -92,10 +92,10 @@ static int tell(void *owner, int code, const char *sentence) {
 static int read_words(
 	const struct hd_option_program *program,
 	struct values *values,
-	struct told *told,
+	struct reported *reported,
 	const char *const words[7]
 ) {
-	const struct hd_option_errors errors = {tell, told};
+	const struct hd_option_errors errors = {tell, reported};
 	static char text[8][128] = {"prog"}; /* values point into it */
 	char *argv[9] = {text[0]};
 	int argc = 1;
@@ -106,8 +106,8 @@ static int read_words(
 		argc++;
 	}
 	*values = (struct values){.name = "mine", .small = 7};
-	*told = (struct told){.times = 0};
-	optind = 0; /* getopt begins anew */
+	*reported = (struct reported){.times = 0};
+	optind = 0; /* getopt starts again */
 	return hd_options_read(program, argc, argv, values, &errors);
 }
 
@@ -116,10 +116,10 @@ static const struct hd_option_program plain = {.name = "prog", .usage = "usage\n
 
 static void test_values(void **state) {
 	struct values v;
-	struct told told;
+	struct reported reported;
 
 	(void)state;
-	assert_int_equal(read_words(&plain, &v, &told, WORDS("--file", "a")), 0);
+	assert_int_equal(read_words(&plain, &v, &reported, WORDS("--file", "a")), 0);
 	assert_string_equal(v.file, "a");
 	assert_string_equal(v.name, "mine");
 	assert_int_equal(v.small, 7);
@@ -128,7 +128,7 @@ static void test_values(void **state) {
 		read_words(
 			&plain,
 			&v,
-			&told,
+			&reported,
 			WORDS("--file=a",
 			      "--share=0.5",
 			      "--small=4294967295",
@@ -144,18 +144,19 @@ static void test_values(void **state) {
 	assert_string_equal(v.inner.color, "red");
 	assert_true(v.inner.bright);
 	assert_int_equal(
-		read_words(&plain, &v, &told, WORDS("--file", "a", "-f", "xyz", "--part=0.5")), 0
+		read_words(&plain, &v, &reported, WORDS("--file", "a", "-f", "xyz", "--part=0.5")),
+		0
 	);
 	assert_true(v.part == 0.5f);
 	assert_int_equal(v.first, 'x');
 	assert_false(v.loud);
 	/* Letters stand together, and the last one's value behind it. */
-	assert_int_equal(read_words(&plain, &v, &told, WORDS("--file", "a", "-lfxyz")), 0);
+	assert_int_equal(read_words(&plain, &v, &reported, WORDS("--file", "a", "-lfxyz")), 0);
 	assert_true(v.loud);
 	assert_int_equal(v.first, 'x');
-	assert_int_equal(read_words(&plain, &v, &told, WORDS("--ask", "--small=1")), -1);
+	assert_int_equal(read_words(&plain, &v, &reported, WORDS("--ask", "--small=1")), -1);
 	assert_true(v.asked);
-	assert_int_equal(told.times, 0);
+	assert_int_equal(reported.times, 0);
 }
 
 static void test_errors(void **state) {
@@ -176,7 +177,7 @@ static void test_errors(void **state) {
 		{"--color=red", "--file: missing"},
 	};
 	struct values v;
-	struct told told;
+	struct reported reported;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -184,32 +185,37 @@ static void test_errors(void **state) {
 
 		assert_int_equal(
 			read_words(
-				&plain, &v, &told, WORDS(cases[i].word, missing ? NULL : "--file=a")
+				&plain,
+				&v,
+				&reported,
+				WORDS(cases[i].word, missing ? NULL : "--file=a")
 			),
 			EX_USAGE
 		);
-		assert_string_equal(told.sentence, cases[i].sentence);
-		assert_int_equal(told.times, 1);
+		assert_string_equal(reported.sentence, cases[i].sentence);
+		assert_int_equal(reported.times, 1);
 		assert_int_equal(v.small, 7);
 	}
-	/* What a program takes by itself has its own code; what getopt knows is its to say. */
-	assert_int_equal(read_words(&plain, &v, &told, WORDS("--first=")), EX_DATAERR);
-	assert_int_equal(read_words(&plain, &v, &told, WORDS("--nothing")), EX_USAGE);
-	assert_int_equal(read_words(&plain, &v, &told, WORDS("--file")), EX_USAGE);
-	assert_int_equal(told.times, 0);
+	/* An option with a wrong value has its own exit code; getopt reports its own errors. */
+	assert_int_equal(read_words(&plain, &v, &reported, WORDS("--first=")), EX_DATAERR);
+	assert_int_equal(read_words(&plain, &v, &reported, WORDS("--nothing")), EX_USAGE);
+	assert_int_equal(read_words(&plain, &v, &reported, WORDS("--file")), EX_USAGE);
+	assert_int_equal(reported.times, 0);
 }
 
 static void test_arguments(void **state) {
 	struct hd_option_program program = plain;
 	struct values v;
-	struct told told;
+	struct reported reported;
 
 	(void)state;
 	program.arguments = true;
-	assert_int_equal(read_words(&program, &v, &told, WORDS("one", "--file=a", "two")), 0);
+	assert_int_equal(read_words(&program, &v, &reported, WORDS("one", "--file=a", "two")), 0);
 	assert_int_equal(optind, 2); /* one and two lie behind what getopt knows */
 	program.stops = true;
-	assert_int_equal(read_words(&program, &v, &told, WORDS("--file=a", "one", "--small=1")), 0);
+	assert_int_equal(
+		read_words(&program, &v, &reported, WORDS("--file=a", "one", "--small=1")), 0
+	);
 	assert_int_equal(optind, 2);
 }
 
@@ -231,7 +237,7 @@ static void test_help(void **state) {
 	struct hd_option_program program = plain;
 	char text[1024] = "";
 	struct values v;
-	struct told told;
+	struct reported reported;
 	int fds[2], kept;
 	ssize_t bytes;
 
@@ -242,8 +248,8 @@ static void test_help(void **state) {
 	(void)fflush(stdout);
 	kept = dup(STDOUT_FILENO);
 	(void)dup2(fds[1], STDOUT_FILENO);
-	assert_int_equal(read_words(&program, &v, &told, WORDS("--version")), -1);
-	assert_int_equal(read_words(&program, &v, &told, WORDS("--help", "--small=1")), -1);
+	assert_int_equal(read_words(&program, &v, &reported, WORDS("--version")), -1);
+	assert_int_equal(read_words(&program, &v, &reported, WORDS("--help", "--small=1")), -1);
 	(void)fflush(stdout);
 	(void)dup2(kept, STDOUT_FILENO);
 	bytes = read(fds[0], text, sizeof text - 1);

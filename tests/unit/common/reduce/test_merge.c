@@ -70,7 +70,7 @@ static void draw_update(struct scene *s, struct update *u) {
 	hd_runs_encode(u->runs, u->run_count, u->x, 1, u->chunk_bytes, u->wire);
 }
 
-/* What the sum must be: in the order of the list, one addition after the other. */
+/* The expected sum: in the order of the list, one addition after the other. */
 static void model_add(struct scene *s, const struct update *u) {
 	const float *x = u->x;
 
@@ -158,7 +158,7 @@ static uint64_t passed(const struct update *u) {
 	return next;
 }
 
-/* What the merged update has below an index, on the wire. */
+/* The bytes on the wire of the merged update below an index. */
 static uint64_t merged_bytes(const struct scene *s, uint64_t below, uint32_t chunk_bytes) {
 	static struct hd_run runs[VALUES];
 	size_t count = 0;
@@ -331,7 +331,7 @@ static void test_order_does_not_matter(void **state) {
 	}
 }
 
-/* Who runs ahead is held up, and told when there is room; whom the others wait for never is. */
+/* A member that runs ahead is held up, and notified when there is room; the one that others wait for never is. */
 static void test_windows(void **state) {
 	static struct scene s;
 	uint32_t taken = 0;
@@ -458,7 +458,7 @@ static void test_broken_members(void **state) {
 	hd_reduce_destroy(p.reduce);
 }
 
-/* More than was announced is nobody's fault, and not written either. */
+/* Chunks beyond the announced count are not an error, and are not written either. */
 static void test_beyond_the_bound(void **state) {
 	static struct pair p;
 	uint8_t one[512] __attribute__((aligned(64)));
@@ -469,7 +469,7 @@ static void test_beyond_the_bound(void **state) {
 	assert_int_equal(put(&p, 0, 0, one, 256, true), HD_REDUCE_DONE);
 	encode(1000, 62, one);
 	assert_int_equal(put(&p, 1, 0, one, 256, true), HD_REDUCE_BROKEN);
-	assert_int_equal(hd_reduce_culprit(p.reduce), HD_MERGE_NOBODY);
+	assert_int_equal(hd_reduce_culprit(p.reduce), HD_MERGE_NONE);
 	for (size_t i = 320; i < sizeof p.sum; i++)
 		assert_int_equal(p.sum[i], 0);
 	hd_reduce_destroy(p.reduce);

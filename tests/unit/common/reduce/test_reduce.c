@@ -310,7 +310,7 @@ static void give_wrong(struct scene *scene, uint32_t member, uint32_t chunk) {
 		header.flags = 0;
 		break;
 	}
-	/* One for which there is no room now is dropped before anybody looks. */
+	/* A chunk without room is dropped before it is read. */
 	got = hd_reduce_chunk(scene->reduce, member, 0, &header, payload, bytes);
 	assert_true(
 		got == HD_REDUCE_MISMATCH
@@ -522,7 +522,7 @@ static void test_refuses(void **state) {
 	hd_reduce_destroy(reduce);
 }
 
-/* Who runs ahead of its turn is told to stop, and that there is room again. */
+/* A member that runs ahead of its turn is told to stop, and notified when there is room again. */
 static void test_windows(void **state) {
 	struct scene scene;
 	uint32_t quota, packet = 0;

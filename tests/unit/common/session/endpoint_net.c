@@ -242,7 +242,7 @@ static void start(struct node *node) {
 		sizeof config.seed,
 		"%x %llx",
 		node->addr.ipv4,
-		(unsigned long long)node->config.life
+		(unsigned long long)node->config.process
 	);
 	result = hd_endpoint_create(&config, &node->endpoint);
 	assert(result == 0);
@@ -291,9 +291,9 @@ void net_stop(struct node *node) {
 	node->session = NULL;
 }
 
-void net_restart(struct node *node, uint64_t life) {
+void net_restart(struct node *node, uint64_t process) {
 	net_stop(node);
-	node->config.life = life;
+	node->config.process = process;
 	start(node);
 }
 

@@ -17,7 +17,7 @@ struct net_node_config {
 	bool accepts;
 	uint16_t key_id;
 	const struct hd_keyring *keys; /* NULL: the network's */
-	uint64_t life; /* part of the seed: another one is a restart */
+	uint64_t process; /* part of the seed: another one is a restart */
 	int64_t clock_offset_ns;
 	int64_t clock_ppm;
 	uint32_t sessions_max, keepalive_us, dead_us;
@@ -31,7 +31,7 @@ struct node {
 	struct net_node_config config;
 	bool up, cut; /* cut: neither sends nor receives */
 	bool any; /* bound to any address: it does not know its own */
-	/* What happened, for the tests to look at. */
+	/* Events, for the tests to look at. */
 	unsigned opened, closed, messages, sent_packets;
 	uint64_t sent_bytes;
 	enum hd_reason reason;
@@ -75,8 +75,8 @@ struct net {
 void net_init(struct net *net, uint64_t seed);
 void net_fini(struct net *net);
 struct node *net_add(struct net *net, const struct net_node_config *config);
-/* Ends the endpoint without a word and begins a new life at the same address. */
-void net_restart(struct node *node, uint64_t life);
+/* Ends the endpoint without notice and starts a new incarnation at the same address. */
+void net_restart(struct node *node, uint64_t process);
 void net_stop(struct node *node);
 struct hd_session *net_connect(struct node *from, struct node *to);
 /* Lets time pass up to `until`, in order of events. */

@@ -28,7 +28,7 @@ void scene_open(void);
 void scene_see(struct net *net, const struct flight *flight);
 /* Frees all copies. */
 void scene_forget(void);
-/* The newest HELLO packet of this kind from one to the other (to NULL: to anybody); NULL: none was seen. */
+/* The newest HELLO packet of this kind from one node to the other (to NULL: to any); NULL: none was seen. */
 const struct flight *scene_newest(uint8_t kind, const struct node *from, const struct node *to);
 bool scene_is(const struct flight *flight, uint8_t type, uint8_t kind);
 void scene_inject(struct hd_addr from, struct hd_addr to, const struct flight *flight);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is let in when: a lone one at once, many by turns, fewer where the node runs late. */
+/* The order of admission: a lone node at once, many by turns, fewer where the node runs late. */
 #include "hd_admission.h"
 
 #include <setjmp.h>
@@ -59,8 +59,8 @@ static void test_a_late_node_takes_fewer(void **state) {
 	check_crowd(4 * HD_SECOND, APART + 20 * HD_MS, 4);
 }
 
-/* Who does not come again has kept nobody out. */
-static void test_nobody_waits_for_who_is_gone(void **state) {
+/* A node that does not come again has kept no other out. */
+static void test_no_wait_for_lost_nodes(void **state) {
 	struct hd_admission admission = {0};
 	const hd_ns now = HD_SECOND;
 	hd_ns place, last = 0;
@@ -80,7 +80,7 @@ int main(void) {
 		cmocka_unit_test(test_lone_ones_wait_for_nothing),
 		cmocka_unit_test(test_a_crowd_takes_turns),
 		cmocka_unit_test(test_a_late_node_takes_fewer),
-		cmocka_unit_test(test_nobody_waits_for_who_is_gone),
+		cmocka_unit_test(test_no_wait_for_lost_nodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,15 +14,15 @@
 
 #include <cmocka.h>
 
-/* Gets answers to a HELLO that was changed, in these three ways, from both servers, and plays them to the opener
- * from the server's address, from the other's, and from nobody's. */
+/* Gets answers to a HELLO that was changed, in these three ways, from both servers, and replays them to the opener from
+ * the server's address, from the other's, and from an unused one. */
 static void harvest_and_play(void) {
 	const struct flight *hello = scene_newest(HD_MSG_HELLO, scene.client, scene.server);
 	struct node *askers[] = {scene.server, scene.other};
-	struct hd_addr nobody = {0x0c000001, 999};
+	struct hd_addr stranger = {0x0c000001, 999};
 
 	assert_non_null(hello);
-	for (int way = 0; way < 3; way++)
+	for (int kind = 0; kind < 3; kind++)
 		for (int i = 0; i < 2; i++) {
 			struct flight changed = *hello;
 			uint8_t packet[1500];
@@ -30,22 +30,22 @@ static void harvest_and_play(void) {
 
 			memcpy(packet, hello->data, hello->bytes);
 			changed.data = packet;
-			if (way == 0)
+			if (kind == 0)
 				packet[hello->bytes - 1] ^= 1; /* tag */
-			else if (way == 1)
+			else if (kind == 1)
 				hd_put16(packet + 29, 99); /* key */
 			else
 				packet[2] = (uint8_t)(2 << 4 | HD_PACKET_HELLO);
-			scene_inject(nobody, askers[i]->addr, &changed);
+			scene_inject(stranger, askers[i]->addr, &changed);
 			scene_pass(HD_MS);
 			answer = scene_newest(HD_MSG_REFUSE, askers[i], NULL);
 			assert_non_null(answer);
 			assert_true(answer->bytes <= hello->bytes);
 			for (size_t b = answer->bytes - HD_TAG_BYTES; b < answer->bytes; b++)
-				assert_int_equal(answer->data[b], 0); /* signed by nobody */
+				assert_int_equal(answer->data[b], 0); /* not signed */
 			scene_inject(scene.server->addr, scene.client->addr, answer);
 			scene_inject(scene.other->addr, scene.client->addr, answer);
-			scene_inject(nobody, scene.client->addr, answer);
+			scene_inject(stranger, scene.client->addr, answer);
 			scene_pass(HD_MS);
 		}
 }
@@ -78,8 +78,8 @@ static void send_go(struct node *node, uint64_t token) {
 	assert_int_equal(hd_session_send(node->session, &message, node_now(node), &node->sink), 0);
 }
 
-/* Somebody on the path shows each packet of the session to a node that does not know the session, also under another
- * index to the one that does, and passes on what they answer, whatever it is, under the peer's address. */
+/* An attacker on the path shows each packet of the session to a node that does not know the session, also under another
+ * index to the one that does, and forwards any answers under the peer's address. */
 static void test_resets_end_no_session(void **state) {
 	size_t from = 0;
 
@@ -96,7 +96,7 @@ static void test_resets_end_no_session(void **state) {
 			memcpy(packet, other.data, other.bytes);
 			other.data = packet;
 			scene_inject(scene.client->addr, scene.other->addr, &other);
-			packet[7] ^= 0x55; /* an index that nobody has */
+			packet[7] ^= 0x55; /* an unused index */
 			scene_inject(scene.client->addr, scene.server->addr, &other);
 			scene_inject(scene.server->addr, scene.client->addr, &other);
 		}
@@ -302,8 +302,8 @@ static void test_restart_of_opener_is_noticed(void **state) {
 	assert_int_equal(scene.server->reason, HD_REASON_CLOSED);
 }
 
-/* Two workers of a host share its name. What the server asks the one, the other does not answer, though it is bound to
- * any address and knows nothing but its port. */
+/* Two workers of a host share its name. The server's query to one of them is not answered by the other, though that one
+ * is bound to any address and knows only its port. */
 static void test_query_of_a_neighbour(void **state) {
 	static const uint8_t zeros[HD_KEY_BYTES];
 	struct hd_control_header header = {.type = HD_PACKET_HELLO, .kind = HD_MSG_RESET};
@@ -365,7 +365,7 @@ static void race_to_opener(struct net *net, const struct flight *flight) {
 		race(net, flight);
 }
 
-/* What the answerer said before it ended came from somewhere else first: it is looked for where it was asked. */
+/* A copy of the answerer's last packets came from another address first: the opener keeps the address it asked. */
 static void test_opener_keeps_to_the_address(void **state) {
 	(void)state;
 	scene_open();
@@ -398,7 +398,7 @@ static void test_moved_peer_stays_moved(void **state) {
 	assert_string_equal(scene.server->order, "o");
 }
 
-/* A QUERY of a session that has ended is answered as often as it is played, but at nobody's cost. */
+/* A QUERY of a session that has ended is answered as often as it is replayed, but disturbs no session. */
 static void test_replayed_query(void **state) {
 	static const uint8_t zeros[HD_KEY_BYTES];
 	struct hd_control_header header = {.type = HD_PACKET_HELLO, .kind = HD_MSG_RESET};

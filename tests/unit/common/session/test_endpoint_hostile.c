@@ -18,7 +18,7 @@ static const struct net_node_config server_config = {
 };
 static const struct net_node_config client_config = {.name = "client", .role = HD_ROLE_WORKER};
 
-/* Copies of packets, as somebody on the path could keep them. */
+/* Copies of packets, as an attacker on the path could keep them. */
 struct kept {
 	struct flight flight[KEPT_MAX];
 	size_t count;
@@ -147,7 +147,7 @@ static void test_every_changed_byte_is_noticed(void **state) {
 	close_pair(&p);
 }
 
-/* Who has the key but sends from the wrong side is a mirror. */
+/* A sender that has the key but is on the wrong side is a mirror. */
 static void test_reflected_packets_are_refused(void **state) {
 	struct pair p;
 	uint8_t key[HD_KEY_BYTES], packet[200], go[12] = {0};
@@ -379,7 +379,7 @@ static void test_restart_of_client_replaces_its_session(void **state) {
 	close_pair(&p);
 }
 
-/* HELLO of a new life, but the key is never proven: the old session goes on. */
+/* HELLO of a new incarnation, but the key is never proven: the old session goes on. */
 static void test_unproven_hello_disturbs_nothing(void **state) {
 	struct pair p;
 	size_t hellos;
@@ -398,7 +398,7 @@ static void test_unproven_hello_disturbs_nothing(void **state) {
 	p.server->cut = false;
 	net_stop(p.client);
 
-	/* Another pair of the same addresses is open; somebody plays those HELLOs again. */
+	/* Another pair of the same addresses is open; an attacker replays those HELLOs. */
 	p.kept->off = true;
 	net_restart(p.client, 2);
 	net_connect(p.client, p.server);

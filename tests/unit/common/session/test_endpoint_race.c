@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An attacker without a key whose copies of packets come before the packets, from addresses of its choice, and who
- * plays the HELLO of somebody who has left: no session ends, and none is kept from opening.
+ * An attacker without a key whose copies of packets come before the packets, from addresses of its choice, and that
+ * replays the HELLO of a node that has left: no session ends, and none is kept from opening.
  */
 #include "endpoint_scene.h"
 #include "hd_bytes.h"
@@ -65,7 +65,7 @@ static void test_query_of_a_namesake(void **state) {
 	struct node *namesake;
 
 	(void)state;
-	config.life = 3;
+	config.process = 3;
 	namesake = net_add(&scene.net, &config);
 	scene_open();
 	assert_non_null(net_connect(namesake, scene.server));
@@ -80,7 +80,7 @@ static void test_query_of_a_namesake(void **state) {
 	assert_string_equal(scene.client->order, "o");
 }
 
-/* The same to a session in which nobody says anything. */
+/* The same to an idle session. */
 static void test_copies_in_an_idle_session(void **state) {
 	(void)state;
 	scene_open();
@@ -113,10 +113,10 @@ static void test_copy_of_the_first_packet(void **state) {
 	assert_true(hd_addr_equal(hd_session_peer(scene.server->session), scene.client->addr));
 }
 
-/* A session that begins ends nobody else's. */
+/* A session that starts ends no other one. */
 static void test_newcomer_at_a_peers_address(void **state) {
 	static const struct net_node_config config
-		= {.name = "newcomer", .role = HD_ROLE_WORKER, .life = 3};
+		= {.name = "newcomer", .role = HD_ROLE_WORKER, .process = 3};
 	struct node *newcomer = net_add(&scene.net, &config);
 
 	(void)state;
@@ -135,7 +135,7 @@ static void test_replayed_hello_with_cookie(void **state) {
 	const struct flight *hello;
 	struct node *late;
 	static const struct net_node_config config
-		= {.name = "late", .role = HD_ROLE_WORKER, .life = 5};
+		= {.name = "late", .role = HD_ROLE_WORKER, .process = 5};
 	struct flight copy;
 	uint8_t packet[1500];
 	unsigned sent;

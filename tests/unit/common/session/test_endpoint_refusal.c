@@ -181,7 +181,7 @@ static void test_forged_refusal_is_only_a_hint(void **state) {
 	net_fini(&net);
 }
 
-static void test_other_version_is_told_in_words(void **state) {
+static void test_other_version_is_notified_in_words(void **state) {
 	struct net net;
 	struct node *server, *client;
 	uint8_t packet[800];
@@ -196,7 +196,7 @@ static void test_other_version_is_told_in_words(void **state) {
 	server->cut = true;
 	net_connect(client, server);
 	net_run(&net, net.now + 10 * HD_MS);
-	/* What a node of version 2 would answer. */
+	/* The answer of a node of version 2. */
 	bytes = forge_refuse(&net, secret, HD_REASON_VERSION_MISMATCH, "version 2 here", packet);
 	packet[2] = (uint8_t)(2 << 4 | HD_PACKET_HELLO);
 	hd_auth_sign(secret, packet, bytes - HD_TAG_BYTES, packet + bytes - HD_TAG_BYTES);
@@ -234,7 +234,7 @@ static void keys_differ(const char *client_keys, uint16_t key_id, const char *wo
 	hd_keyring_fini(&other);
 }
 
-static void test_unknown_key_is_told_in_words(void **state) {
+static void test_unknown_key_is_notified_in_words(void **state) {
 	(void)state;
 	keys_differ(
 		"9 ee0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n",
@@ -269,7 +269,7 @@ static void test_more_peers_than_room(void **state) {
 	struct net_node_config small = server_config;
 	struct net net;
 	struct node *server, *client[6];
-	unsigned open = 0, told = 0;
+	unsigned open = 0, reported = 0;
 
 	(void)state;
 	small.sessions_max = 4;
@@ -283,10 +283,10 @@ static void test_more_peers_than_room(void **state) {
 	net_run(&net, net.now + 500 * HD_MS);
 	for (int i = 0; i < 6; i++) {
 		open += client[i]->session != NULL;
-		told += client[i]->reason == HD_REASON_NO_MEMORY;
+		reported += client[i]->reason == HD_REASON_NO_MEMORY;
 	}
 	assert_int_equal(open, 4);
-	assert_int_equal(told, 2);
+	assert_int_equal(reported, 2);
 	assert_int_equal(server->opened, 4);
 	hd_session_close(
 		client[0]->session, HD_REASON_LEFT, "", node_now(client[0]), &client[0]->sink
@@ -297,8 +297,9 @@ static void test_more_peers_than_room(void **state) {
 	net_fini(&net);
 }
 
-/* A full node has room for a new life of whom it knows, also while it thinks that the old one has moved. */
-static void test_new_life_at_a_full_node(void **state) {
+/* A full node has room for a new incarnation of a peer that it knows, also while it thinks that the old one has
+ * moved. */
+static void test_new_process_at_a_full_node(void **state) {
 	struct net_node_config small = server_config;
 	struct node *server, *client;
 	struct net net;
@@ -375,11 +376,11 @@ int main(void) {
 		cmocka_unit_test(test_flood_of_hellos),
 		cmocka_unit_test(test_refusals_do_not_amplify),
 		cmocka_unit_test(test_forged_refusal_is_only_a_hint),
-		cmocka_unit_test(test_other_version_is_told_in_words),
-		cmocka_unit_test(test_unknown_key_is_told_in_words),
+		cmocka_unit_test(test_other_version_is_notified_in_words),
+		cmocka_unit_test(test_unknown_key_is_notified_in_words),
 		cmocka_unit_test(test_second_key_of_the_ring),
 		cmocka_unit_test(test_more_peers_than_room),
-		cmocka_unit_test(test_new_life_at_a_full_node),
+		cmocka_unit_test(test_new_process_at_a_full_node),
 		cmocka_unit_test(test_peer_moves_to_another_port),
 		cmocka_unit_test(test_creation_refuses_bad_configuration),
 	};

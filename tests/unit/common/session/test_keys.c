@@ -41,13 +41,13 @@ static void test_parse_errors(void **state) {
 		{"65536 " HEX64, "line 1: id: beyond the limit (65535)"},
 		{"99999999999999999999 " HEX64, "line 1: id: beyond the limit (65535)"},
 		{"1" HEX64, "line 1: id: beyond the limit (65535)"},
-		{"1x" HEX64, "line 1: id and key must be apart by a space"},
-		{"1", "line 1: id and key must be apart by a space"},
+		{"1x" HEX64, "line 1: id and key must be separated by a space"},
+		{"1", "line 1: id and key must be separated by a space"},
 		{"1 ", "line 1: key: 64 hex digits are expected"},
 		{"1 abc", "line 1: key: 64 hex digits are expected"},
 		{"1 " HEX64 "0", "line 1: key: more than 64 hex digits"},
 		{"1 " HEX64 " z", "line 1: something follows the key"},
-		{"1 " HEX64 "\n1 " HEX64, "line 2: id: stands there before"},
+		{"1 " HEX64 "\n1 " HEX64, "line 2: id: occurs twice"},
 	};
 
 	(void)state;

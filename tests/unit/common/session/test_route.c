@@ -69,19 +69,20 @@ static void test_to_none(void **state) {
 
 static void test_tables_are_checked(void **state) {
 	static const struct hd_route no_handler[] = {{HD_MSG_REQUEST, HD_FROM_WORKER, NULL}};
-	static const struct hd_route nobody[] = {{HD_MSG_REQUEST, 0, on_request}};
+	static const struct hd_route no_role[] = {{HD_MSG_REQUEST, 0, on_request}};
 	static const struct hd_route liar[]
 		= {{HD_MSG_REQUEST, HD_FROM_WORKER | HD_FROM_SHELL, on_request}};
 	static const struct hd_route unknown[] = {{200, HD_FROM_WORKER, on_request}};
 
 	assert_true(hd_routes_are_valid(routes, COUNT));
 	assert_false(hd_routes_are_valid(no_handler, 1));
-	assert_false(hd_routes_are_valid(nobody, 1));
+	assert_false(hd_routes_are_valid(no_role, 1));
 	assert_false(hd_routes_are_valid(liar, 1));
 	assert_false(hd_routes_are_valid(unknown, 1));
 }
 
-/* Each kind that exists may be said by somebody, by nobody outside the roles, and no other kind by anybody. */
+/* Each kind that exists has a role that may send it; no node without a role may, and no role may send any other
+ * kind. */
 static void test_senders(void **state) {
 	int kinds = 0;
 

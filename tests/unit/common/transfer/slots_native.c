@@ -95,9 +95,9 @@ void net_native(struct net *net) {
 	if (hd_switch_core_create(&config, &core, error, sizeof error) < 0
 	    || hd_switch_core_lease_set(core, &lease, error, sizeof error) < 0)
 		fail_msg("switch: %s", error);
-	net->way = (struct net_switch){native_chunk, native_waits, native_destroy, core};
+	net->sw = (struct net_switch){native_chunk, native_waits, native_destroy, core};
 }
 
 void net_native_counters(const struct net *net, uint64_t *values) {
-	hd_switch_core_counters(net->way.self, values);
+	hd_switch_core_counters(net->sw.self, values);
 }

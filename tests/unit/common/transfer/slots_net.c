@@ -141,7 +141,7 @@ static void tiny_make(struct net *net) {
 	tiny->cells = calloc((size_t)2 * net->config.slots, sizeof *tiny->cells);
 	assert(tiny->cells);
 	tiny->waits = (UINT64_C(1) << net->config.members) - 1;
-	net->way = (struct net_switch){tiny_chunk, tiny_waits, tiny_destroy, tiny};
+	net->sw = (struct net_switch){tiny_chunk, tiny_waits, tiny_destroy, tiny};
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
@@ -182,7 +182,7 @@ static struct net_packet pop(struct net *net) {
 	return first;
 }
 
-/* One way of a link: queue, rate, latency, and what befalls the packet. */
+/* One direction of a link: queue, rate, latency, and what happens to the packet. */
 static void
 carry(struct net *net, enum net_kind kind, uint32_t member, const uint8_t *data, uint32_t bytes) {
 	const struct net_config *config = &net->config;
@@ -385,7 +385,7 @@ static void run_one(struct net *net, const struct net_packet *packet) {
 
 	net->now = packet->at;
 	if (packet->kind == NET_UP) {
-		net->way.chunk(net->way.self, net, packet->data, packet->bytes);
+		net->sw.chunk(net->sw.self, net, packet->data, packet->bytes);
 	} else if (!m->dead && packet->kind == NET_DOWN && packet->member >= NET_MEMBERS_MAX) {
 		at_receiver(net, packet);
 	} else if (!m->dead && packet->kind == NET_DOWN) {
@@ -444,19 +444,6 @@ void net_open(struct net *net, const struct net_config *config) {
 	}
 }
 
-void net_fill(struct net *net, float scale) {
-	for (uint32_t m = 0; m < net->config.members; m++) {
-		float chunk = scale;
-
-		for (uint64_t i = 0; i < net->config.values; i++) {
-			if (i % net->config.count == 0) /* each chunk of another size */
-				chunk = scale * ldexpf(1, -(int)hd_random_below(&net->random, 20));
-			net->members[m].in[i]
-				= chunk * (float)(2 * hd_random_unit(&net->random) - 1);
-		}
-	}
-}
-
 void net_start(struct net *net) {
 	for (uint32_t m = 0; m < net->config.members; m++)
 		push(net,
@@ -481,43 +468,5 @@ void net_close(struct net *net) {
 		free(net->members[m].answers);
 	}
 	close_receivers(net);
-	net->way.destroy(net->way.self);
-}
-
-/* --- the sum, by plain integers -------------------------------------------------------------- */
-
-static int exponent_of(const struct net *net, uint64_t members, uint64_t first, uint32_t count) {
-	float peak = 0;
-
-	for (uint32_t m = 0; m < net->config.members; m++)
-		for (uint32_t i = 0; i < count && members >> m & 1; i++)
-			peak = fmaxf(peak, fabsf(net->members[m].in[first + i]));
-	return hd_fixed_exponent((double)peak * net->config.members, net->config.members);
-}
-
-void net_reference(const struct net *net, uint64_t members, float *out, int16_t *exponents) {
-	const struct net_config *config = &net->config;
-
-	for (uint64_t first = 0; first < config->values; first += config->count) {
-		uint64_t left = config->values - first, chunk = first / config->count;
-		uint32_t count = left < config->count ? (uint32_t)left : config->count;
-		int exponent = chunk < config->slots ? config->exponent :
-						       exponent_of(net, members, first, count);
-
-		exponents[chunk] = (int16_t)exponent;
-		for (uint32_t i = 0; i < count; i++) {
-			int64_t sum = 0;
-			float value;
-
-			for (uint32_t m = 0; m < config->members; m++)
-				if (members >> m & 1)
-					sum += (int64_t)lrint(ldexp(
-						(double)net->members[m].in[first + i], -exponent
-					));
-			value = (float)(int32_t)sum * ldexpf(1, exponent);
-			if (config->average && __builtin_popcountll(members) > 1)
-				value = (1.0F / (float)__builtin_popcountll(members)) * value;
-			out[first + i] = value;
-		}
-	}
+	net->sw.destroy(net->sw.self);
 }

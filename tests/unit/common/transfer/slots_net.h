@@ -42,6 +42,7 @@ struct net_config {
 	uint64_t values, first;
 	uint32_t receivers; /* of pushes; 0: all-reduce */
 	bool average;
+	double strange; /* chance of a value that it is NaN or Inf; more in some chunks, none in others */
 	uint64_t rate_bps; /* granted */
 	uint64_t link_bps; /* 0: no queue */
 	uint32_t queue_bytes; /* of a link; 0: endless */
@@ -86,7 +87,7 @@ struct net_member {
 	uint64_t results[8]; /* by enum hd_slots_result */
 };
 
-/* What a receiver was sent: the first sum of each chunk, which later ones have to be. */
+/* The sums that a receiver was sent: the first of each chunk, which later ones must equal. */
 struct net_receiver {
 	uint32_t *lanes;
 	uint64_t *members; /* of each chunk; 0: it did not come */
@@ -102,7 +103,7 @@ struct net {
 	uint64_t order;
 	struct net_packet *heap;
 	size_t heap_count, heap_capacity;
-	struct net_switch way;
+	struct net_switch sw;
 	struct net_member members[NET_MEMBERS_MAX + NET_RECEIVERS_MAX]; /* receivers: their links */
 	struct net_receiver receivers[NET_RECEIVERS_MAX];
 	uint64_t lost, doubled;
@@ -124,7 +125,11 @@ uint64_t net_token(uint32_t member);
 uint64_t net_result_token(uint32_t member);
 uint32_t net_chunks(const struct net *net);
 
-/* What out must be, by plain integers: every chunk's exponent, sums in 64 bits. `members`: who is in it. */
+/* Chunks with a NaN or an Inf of any member; and how many tell where. */
+uint32_t net_marked(const struct net *net);
+uint32_t net_places(const struct net *net);
+/* The expected out, by plain integers: every chunk's exponent, sums in 64 bits; of NaN and Inf by doubles. `members`:
+ * who is in it. */
 void net_reference(const struct net *net, uint64_t members, float *out, int16_t *exponents);
 
 /* --- slots_native.c: the native executor of the switch -------------------------------------- */
@@ -144,7 +149,7 @@ void net_begin(struct net *net, const struct net_config *config, float scale);
 /* The same, and runs; net_free() after it. */
 struct net *net_once(const struct net_config *config, float scale, hd_ns until);
 void net_free(struct net *net);
-/* Everybody living has the sum of `members`, bit for bit that of plain integers, and near that of doubles. */
+/* All living members have the sum of `members`, bit for bit that of plain integers, and near that of doubles. */
 void net_check(const struct net *net, uint64_t members);
 /* All that have a sum have the same bits. */
 void net_check_same(const struct net *net);

@@ -73,7 +73,7 @@ static uint32_t check_receiver(const struct net *net, const struct net_receiver 
 	return spoilt;
 }
 
-/* All ended well: everybody has everything, with these members in it. */
+/* All ended well: every receiver has everything, with these members in it. */
 static void check_done(const struct net *net, uint64_t members) {
 	uint32_t spoilt = 0;
 
@@ -176,7 +176,7 @@ static void test_faults(void **state) {
 	assert_true(repeated > 1000 && duplicates > 1000 && again > 1000 && spoilt > 100);
 }
 
-/* One receiver hears nothing for a while: not a chunk more than the slots goes ahead of it, and the last window is
+/* One receiver receives nothing for a while: not a chunk more than the slots goes ahead of it, and the last window is
  * repaired as any other. */
 static void test_deaf_receiver(void **state) {
 	struct net_config config = usual(2);
@@ -204,7 +204,7 @@ static void test_deaf_receiver(void **state) {
 
 /* --- members --------------------------------------------------------------------------------- */
 
-/* One that dies on the way and is taken out: sums say who is in them, and all others end alike. */
+/* One that dies within a push and is taken out: sums say who is in them, and all others end alike. */
 static void test_dies(void **state) {
 	uint32_t taken = 0, given_up = 0;
 	struct net net;
@@ -266,7 +266,7 @@ static void test_hostile(void **state) {
 	(void)state;
 	config.latency = 5 * HD_MS;
 	begin(&net, &config, 0);
-	net_run(&net, 4 * HD_MS); /* the first window is under way */
+	net_run(&net, 4 * HD_MS); /* the first window is in flight */
 	assert_int_equal(net_stats(&net, 0)->packets_sent, 32);
 	FORGE(h.token++);
 	FORGE(h.token = net_token(0)); /* that of our chunks, and another member's */
@@ -321,7 +321,7 @@ static void test_replays(void **state) {
 			net_run(&net, net.now + 200 * HD_US);
 			check_held(&net);
 			if (!m->slots || !(m->answers[chunk] >> receiver & 1))
-				continue; /* nobody has said this yet */
+				continue; /* the receiver has not said this yet */
 			for (int i = 0; i < FLOOD / 100; i++, replayed++)
 				assert_int_equal(
 					hd_slots_take(m->slots, net.now, &header, NULL, 0),

@@ -29,7 +29,7 @@ static void test_faults(void **state) {
 		net_check(net, (UINT64_C(1) << config.members) - 1);
 		net_check_same(net);
 		net_native_counters(net, values);
-		chunks = (config.values - 1) / config.count + 1;
+		chunks = net_chunks(net) + net_places(net);
 		assert_int_equal(values[HD_SWITCH_COUNTER_completed], chunks);
 		assert_int_equal(values[HD_SWITCH_COUNTER_absorbed], chunks * (config.members - 1));
 		for (int i = 0; i < HD_SWITCH_COUNTER_COUNT; i++)
@@ -37,12 +37,14 @@ static void test_faults(void **state) {
 		for (int i = HD_SWITCH_COUNTER_drop_malformed; i <= HD_SWITCH_COUNTER_drop_exponent;
 		     i++)
 			all += values[i];
-		assert_int_equal(all, 0); /* nobody sends what the lease does not know */
+		assert_int_equal(all, 0); /* no member sends what the lease does not know */
+		assert_int_equal(values[HD_SWITCH_COUNTER_not_finite], net_marked(net));
 		net_free(net);
 	}
 	assert_true(total[HD_SWITCH_COUNTER_repeated] > 100);
 	assert_true(total[HD_SWITCH_COUNTER_drop_duplicate] > 100);
 	assert_int_equal(total[HD_SWITCH_COUNTER_overtaken], 0);
+	assert_true(total[HD_SWITCH_COUNTER_not_finite] > 100);
 }
 
 /* One that dies at any time and is taken out: all others take the round, or none. */
@@ -58,6 +60,7 @@ static void test_dies(void **state) {
 		config.seed = seed;
 		config.loss = 0.02;
 		config.values = 6400;
+		config.strange = seed % 3 == 0 ? 0.01 : 0;
 		config.make = net_native;
 		net_begin(&net, &config, 1);
 		done = net_dies(&net, 3 * HD_MS);

@@ -156,7 +156,7 @@ static void test_stall(void **state) {
 	}
 	net_run(&net, net.now + HD_SECOND);
 	for (int m = 0; m < 4; m++) {
-		/* What was due anyway, and two a timeout. */
+		/* Packets that were due anyway, and two a timeout. */
 		assert_true(net.members[m].sent - before[m] <= 64 + 24);
 		net.members[m].cut = false;
 		before[m] = net.members[m].sent;

@@ -87,7 +87,7 @@ static hd_ns send_with_late_wakeups(struct hd_path *path, hd_ns *now, uint64_t r
 	return *now - began;
 }
 
-/* What a grant is short of for want of processors must not pass for the network's limit. */
+/* A rate below the grant for lack of processors must not be taken for the network's limit. */
 static void test_late_wakeups(void **state) {
 	const uint64_t rate = 200000000;
 	const hd_ns planned = sizeof data * 8 * HD_SECOND / rate;

@@ -136,8 +136,8 @@ static void run_send(struct hd_send *send, hd_ns *now, hd_ns until, struct count
 	*now = until;
 }
 
-/* A receiver without room answers nothing for seconds; when it says that there is some, nobody waits for the probe
- * that backed off meanwhile. An older word is not heard. */
+/* A receiver without room answers nothing for seconds; when it says that there is some, the sender does not wait for
+ * the probe that backed off meanwhile. An older message is ignored. */
 static void test_send_hears_of_room(void **state) {
 	struct counter counter = {{.send = count}, 0};
 	static uint8_t data[400 * CHUNK];

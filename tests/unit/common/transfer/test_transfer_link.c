@@ -126,7 +126,7 @@ static double efficiency(const struct link_config *config, size_t bytes, const c
 	return share;
 }
 
-/* What the receiver says about a transfer granted 100 Mbit/s: share of it that the grant limited. */
+/* The receiver's report on a transfer granted 100 Mbit/s: the share of it that the grant limited. */
 static uint16_t limited_on(double rate_bps, double *goodput) {
 	struct link_config config = {
 		.seed = 4,

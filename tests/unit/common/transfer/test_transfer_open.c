@@ -152,7 +152,7 @@ static void test_any_order(void **state) {
 					if (s.total < s.most)
 						assert_int_equal(hd_send_close(s.send, s.total), 0);
 				}
-				/* What is short of a whole chunk stays; a whole last one is held back by its owner. */
+				/* Less than a whole chunk stays; a whole last one is held back by its owner. */
 				hd_send_available(
 					s.send,
 					s.now,

@@ -316,7 +316,7 @@ static void test_recv_rate(void **state) {
 	hd_recv_destroy(recv);
 }
 
-/* What share of the chunks left at the grant's limit; copies of a chunk count once. */
+/* The share of the chunks that left at the grant's limit; copies of a chunk count once. */
 /* Without a buffer it knows as much, and writes nowhere. */
 static void test_recv_consumed(void **state) {
 	struct hd_recv_config config = receiving(2 * CHUNK + 40, 0);

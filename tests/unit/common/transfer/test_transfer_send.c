@@ -360,7 +360,7 @@ static void test_send_waits_for_go(void **state) {
 	assert_int_equal(hd_send_stats(send)->state, HD_SEND_WAITING);
 	assert_true(run_send(send, &now, T0 + 14 * HD_MS, &catcher) > 0);
 	hd_send_destroy(send);
-	/* nobody to wait for: it starts at the planned time */
+	/* no GO to wait for: it starts at the planned time */
 	now = T0;
 	hd_path_init(&path, PACKET);
 	config.wait_go = false;
@@ -487,7 +487,7 @@ static void test_send_obeys_peer_window(void **state) {
 	hd_send_destroy(send);
 }
 
-/* One transfer that nobody answers must not hold the window that it shares with another. */
+/* One transfer that no peer answers must not hold the window that it shares with another. */
 static void test_send_shares_path(void **state) {
 	struct hd_path path;
 	struct hd_send_config config = sending(&path, sizeof data);

@@ -149,7 +149,9 @@ static void sink_send(
 	flow->packets++;
 	flow->bytes += payload_bytes;
 	event.at = enqueue(link, head_bytes + payload_bytes + 42);
-	if (event.at == HD_NEVER)
+	if (event.at == HD_NEVER
+	    || (link->config.loss_behind > 0
+		&& hd_random_chance(&link->random, link->config.loss_behind)))
 		return;
 	counting = false;
 	push(link, event);
@@ -403,4 +405,27 @@ void link_run(struct link *link, hd_ns until) {
 	}
 	if (!link_all_ended(link) && until != HD_NEVER)
 		link->now = hd_ns_max(link->now, until);
+}
+
+void link_drain(struct link *link, hd_ns until) {
+	link->flow_count = 0;
+	for (;;) {
+		hd_ns timer = next_deadline(link);
+		struct link_event event;
+
+		if (link->heap_count == 0 || link->heap[0].at > hd_ns_min(timer, until)) {
+			if (timer > until)
+				break;
+			link->now = hd_ns_max(link->now, timer);
+			run_timers(link);
+			continue;
+		}
+		event = pop(link);
+		link->now = hd_ns_max(link->now, event.at);
+		if (event.kind == EVENT_TCP_DATA || event.kind == EVENT_TCP_ACK)
+			handle(link, &event);
+		else
+			free(event.sack);
+	}
+	link->now = hd_ns_max(link->now, until);
 }

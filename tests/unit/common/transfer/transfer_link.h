@@ -24,6 +24,7 @@ struct link_config {
 	hd_ns delay; /* each way */
 	uint64_t queue_bytes;
 	double loss, ack_loss, reorder, duplicate;
+	double loss_behind; /* behind the queue, and none of TCP's */
 	hd_ns reorder_by; /* up to this much later */
 	hd_ns wake_late; /* timers fire up to this much late */
 	uint32_t window_bytes; /* the receivers' */
@@ -70,6 +71,9 @@ size_t link_add(struct link *link, struct hd_send *send, struct hd_recv *recv);
 void link_add_tcp(struct link *link);
 /* Runs until `until` or until every flow has ended. */
 void link_run(struct link *link, hd_ns until);
+/* All transfers of Heddle have ended: lets TCP go on until then. Their packets that are still in flight are
+ * forgotten. */
+void link_drain(struct link *link, hd_ns until);
 bool link_all_ended(const struct link *link);
 /* Remembers what each has got so far, for shares from here on. */
 void link_mark(struct link *link);

@@ -171,7 +171,7 @@ static void test_every_message_round_trips(void **state) {
 			);
 		}
 	}
-	assert_int_equal(kinds, 55);
+	assert_int_equal(kinds, 56);
 }
 
 static void test_every_truncation_is_refused(void **state) {
@@ -220,7 +220,7 @@ static void test_random_bytes_never_crash(void **state) {
 		if (hd_message_decode(kind, data, bytes, &out) == 0) {
 			uint8_t again[600];
 
-			/* What was accepted encodes to the same bytes: one form for each message. */
+			/* An accepted message encodes to the same bytes: one form for each message. */
 			assert_int_equal(hd_message_encode(&out, again, sizeof again), bytes);
 			assert_memory_equal(data, again, bytes);
 			accepted++;

@@ -23,7 +23,7 @@ struct peer *aggregator(struct net *net, const char *host, uint64_t memory) {
 
 	m.register_.role = HD_ROLE_AGGREGATOR;
 	m.register_.memory_bytes = memory;
-	say(peer, m);
+	post(peer, m);
 	net_run(net, HD_MS);
 	assert_non_null(peer_last(peer, HD_MSG_REGISTERED));
 	return peer;
@@ -38,7 +38,7 @@ struct peer *worker(struct net *net, uint16_t rank, uint16_t world) {
 	peer->worker = rank;
 	(void)snprintf(peer->tenant, sizeof peer->tenant, "t");
 	(void)snprintf(peer->job, sizeof peer->job, "j");
-	say(peer, registration(peer, world));
+	post(peer, registration(peer, world));
 	net_run(net, HD_MS);
 	return peer;
 }
@@ -66,18 +66,18 @@ void ask(struct scene *s, uint16_t rank, uint32_t round, uint8_t attempt) {
 
 	m.request.direction = HD_REDUCE;
 	m.request.attempt = attempt;
-	say(s->workers[rank], m);
+	post(s->workers[rank], m);
 	net_run(&s->net, HD_MS);
 }
 
-const struct hd_msg_reduce *told(const struct scene *s, uint16_t rank) {
+const struct hd_msg_reduce *reduce_sent(const struct scene *s, uint16_t rank) {
 	const struct hd_message *m = peer_last(s->workers[rank], HD_MSG_REDUCE);
 
 	return m ? &m->reduce : NULL;
 }
 
 void done(struct scene *s, uint16_t rank, uint8_t outcome) {
-	const struct hd_msg_reduce *reduce = told(s, rank);
+	const struct hd_msg_reduce *reduce = reduce_sent(s, rank);
 	struct hd_message m = {.kind = HD_MSG_REPORT};
 
 	m.report.job = reduce->job;
@@ -87,7 +87,7 @@ void done(struct scene *s, uint16_t rank, uint8_t outcome) {
 	m.report.attempt = reduce->attempt;
 	m.report.outcome = outcome;
 	m.report.reason = outcome == HD_OUTCOME_APPLIED ? HD_REASON_NONE : HD_REASON_TIMEOUT;
-	say(s->workers[rank], m);
+	post(s->workers[rank], m);
 	net_run(&s->net, HD_MS);
 }
 
@@ -106,6 +106,6 @@ void ask_next(struct scene *s, uint16_t rank, uint32_t round) {
 	m.request.direction = HD_REDUCE;
 	m.request.attempt = 1;
 	m.request.have = round;
-	say(s->workers[rank], m);
+	post(s->workers[rank], m);
 	net_run(&s->net, HD_MS);
 }

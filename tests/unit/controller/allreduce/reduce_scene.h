@@ -21,7 +21,7 @@ void open_scene_with(struct scene *s, uint64_t memory);
 void open_scene(struct scene *s);
 void ask(struct scene *s, uint16_t rank, uint32_t round, uint8_t attempt);
 void ask_next(struct scene *s, uint16_t rank, uint32_t round);
-const struct hd_msg_reduce *told(const struct scene *s, uint16_t rank);
+const struct hd_msg_reduce *reduce_sent(const struct scene *s, uint16_t rank);
 void done(struct scene *s, uint16_t rank, uint8_t outcome);
 uint32_t drops(const struct scene *s, uint16_t rank, uint8_t reason);
 

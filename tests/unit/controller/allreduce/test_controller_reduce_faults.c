@@ -27,34 +27,34 @@ static void test_memory(void **state) {
 		for (uint16_t i = 0; i < WORKERS; i++)
 			ask(&s, i, round, 1);
 	net_run(&s.net, 100 * HD_MS);
-	assert_int_equal(told(&s, 0)->round, 1);
+	assert_int_equal(reduce_sent(&s, 0)->round, 1);
 	for (uint16_t i = 0; i < WORKERS; i++)
 		done(&s, i, HD_OUTCOME_APPLIED);
 	net_run(&s.net, 2 * CTL_REDUCE_WAIT_NS);
-	assert_int_equal(told(&s, 0)->round, 2);
-	m.report.job = told(&s, 0)->job;
+	assert_int_equal(reduce_sent(&s, 0)->round, 2);
+	m.report.job = reduce_sent(&s, 0)->job;
 	m.report.outcome = HD_OUTCOME_FAILED;
 	m.report.reason = HD_REASON_NO_MEMORY;
 	m.report.token = peer_last(s.aggregators[1], HD_MSG_GROUP)->group.group;
-	say(s.aggregators[1], m);
+	post(s.aggregators[1], m);
 	net_run(&s.net, HD_MS);
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 2, 2);
 	net_run(&s.net, 900 * HD_MS);
-	assert_int_equal(told(&s, 0)->attempt, 1);
+	assert_int_equal(reduce_sent(&s, 0)->attempt, 1);
 	net_run(&s.net, 200 * HD_MS);
-	assert_int_equal(told(&s, 0)->attempt, 2);
+	assert_int_equal(reduce_sent(&s, 0)->attempt, 2);
 	net_close(&s.net);
 	/* Never enough. */
 	open_scene_with(&s, memory - 1);
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 1);
-	assert_null(told(&s, 0));
+	assert_null(reduce_sent(&s, 0));
 	assert_int_equal(drops(&s, 0, HD_REASON_NO_SERVER), 1);
 	net_close(&s.net);
 }
 
-/* An aggregator dies, and a worker before anybody has asked again: nobody has the sum, so the others make it. */
+/* An aggregator dies, and a worker before any has asked again: no worker has the sum, so the others make it. */
 static void test_host_dies(void **state) {
 	struct scene s;
 
@@ -69,18 +69,18 @@ static void test_host_dies(void **state) {
 	ask(&s, 0, 1, 2);
 	ask(&s, 1, 1, 2);
 	assert_int_equal(drops(&s, 0, HD_REASON_LATE), 0);
-	assert_int_equal(told(&s, 1)->attempt, 2);
-	assert_int_equal(told(&s, 1)->workers, 2);
+	assert_int_equal(reduce_sent(&s, 1)->attempt, 2);
+	assert_int_equal(reduce_sent(&s, 1)->workers, 2);
 	net_close(&s.net);
 }
 
 static void that_group_fails(struct scene *s, uint64_t group) {
 	struct hd_message m = {.kind = HD_MSG_REPORT};
 
-	m.report.job = told(s, 0)->job;
+	m.report.job = reduce_sent(s, 0)->job;
 	m.report.outcome = HD_OUTCOME_FAILED;
 	m.report.token = group;
-	say(s->aggregators[1], m);
+	post(s->aggregators[1], m);
 	net_run(&s->net, HD_MS);
 }
 
@@ -92,14 +92,14 @@ static void group_fails(struct scene *s) {
 	that_group_fails(s, newest_group(s));
 }
 
-static void comes_back_with(struct scene *s, uint16_t rank, uint32_t has, uint64_t making) {
+static void comes_back_with(struct scene *s, uint16_t rank, uint32_t has, uint64_t sum_id) {
 	struct hd_message m = registration(s->workers[rank], WORKERS);
 
 	s->workers[rank]->cut = false;
 	net_run(&s->net, HD_SECOND);
 	m.register_.reduce_round = has;
-	m.register_.making = making;
-	say(s->workers[rank], m);
+	m.register_.sum_id = sum_id;
+	post(s->workers[rank], m);
 	net_run(&s->net, HD_MS);
 }
 
@@ -134,14 +134,16 @@ static void test_cut_off_with_a_sum(void **state) {
 			}
 			for (uint16_t i = 0; i < WORKERS; i++)
 				ask_next(&s, i, 2);
-			assert_int_equal(told(&s, 2)->round, 2); /* the sum that counts is its */
-			assert_int_equal(told(&s, 2)->workers, WORKERS);
+			assert_int_equal(
+				reduce_sent(&s, 2)->round, 2
+			); /* the sum that counts is its */
+			assert_int_equal(reduce_sent(&s, 2)->workers, WORKERS);
 			net_close(&s.net);
 			continue;
 		}
 		ask(&s, 0, 1, 2);
 		ask(&s, 1, 1, 2);
-		assert_int_equal(told(&s, 0)->workers, 2);
+		assert_int_equal(reduce_sent(&s, 0)->workers, 2);
 		if (when == 1)
 			comes_back(&s, 2, 1);
 		done(&s, 0, HD_OUTCOME_APPLIED);
@@ -152,22 +154,22 @@ static void test_cut_off_with_a_sum(void **state) {
 		assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
 		ask_next(&s, 0, 2);
 		ask_next(&s, 1, 2);
-		assert_int_equal(told(&s, 1)->round, 2);
-		assert_int_equal(told(&s, 1)->workers, 2);
+		assert_int_equal(reduce_sent(&s, 1)->round, 2);
+		assert_int_equal(reduce_sent(&s, 1)->workers, 2);
 		done(&s, 0, HD_OUTCOME_APPLIED);
 		done(&s, 1, HD_OUTCOME_APPLIED);
 		for (uint16_t i = 0; i < WORKERS; i++)
 			ask_next(&s, i, 3);
-		assert_int_equal(told(&s, 2)->round, 3);
-		assert_int_equal(told(&s, 2)->workers, WORKERS);
+		assert_int_equal(reduce_sent(&s, 2)->round, 3);
+		assert_int_equal(reduce_sent(&s, 2)->workers, WORKERS);
 		assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
 		net_close(&s.net);
 	}
 }
 
-/* Of the round before all of them have a sum; rank `odd` has one of another making. It hears so once if that is the
- * older one, else the others do; whoever comes first. */
-static void test_sums_of_two_makings(void **state) {
+/* All of them have a sum of the round before; the one of rank `odd` is of another attempt. The rank is notified once if
+ * that is the older one, else the others are; in any order of arrival. */
+static void test_sums_of_two_executions(void **state) {
 	for (int each = 0; each < 6; each++) {
 		const uint16_t odd = (uint16_t)(each % WORKERS);
 		const bool newer = each >= 3;
@@ -184,22 +186,22 @@ static void test_sums_of_two_makings(void **state) {
 			ask_next(&s, i, 6);
 		for (uint16_t i = 0; i < WORKERS; i++)
 			assert_int_equal(drops(&s, i, HD_REASON_LATE), (i == odd) != newer);
-		assert_int_equal(told(&s, newer ? odd : (odd + 1) % WORKERS)->round, 6);
+		assert_int_equal(reduce_sent(&s, newer ? odd : (odd + 1) % WORKERS)->round, 6);
 		done(&s, newer ? odd : (odd + 1) % WORKERS, HD_OUTCOME_APPLIED);
 		if (!newer)
 			done(&s, (odd + 2) % WORKERS, HD_OUTCOME_APPLIED);
 		for (uint16_t i = 0; i < WORKERS; i++)
 			ask_next(&s, i, 7);
 		for (uint16_t i = 0; i < WORKERS; i++) {
-			assert_int_equal(told(&s, i)->round, 7);
-			assert_int_equal(told(&s, i)->workers, WORKERS);
+			assert_int_equal(reduce_sent(&s, i)->round, 7);
+			assert_int_equal(reduce_sent(&s, i)->workers, WORKERS);
 		}
 		net_close(&s.net);
 	}
 }
 
-/* Two were cut off with sums of two makings, and both come back before the others have made it again: one of them
- * counts, and the other's worker hears that its is not it. */
+/* Two were cut off with sums of two attempts, and both come back before the others have made the sum again: one of the
+ * two sums counts, and the other's worker is notified that its sum does not. */
 static void test_two_cut_off(void **state) {
 	for (int first = 1; first <= 2; first++) {
 		const uint16_t second = (uint16_t)(3 - first);
@@ -214,7 +216,7 @@ static void test_two_cut_off(void **state) {
 		group_fails(&s);
 		ask(&s, 0, 1, 2);
 		ask(&s, 1, 1, 2);
-		assert_int_equal(told(&s, 1)->workers, 2);
+		assert_int_equal(reduce_sent(&s, 1)->workers, 2);
 		s.workers[1]->cut = true;
 		net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 		group_fails(&s);
@@ -226,8 +228,8 @@ static void test_two_cut_off(void **state) {
 			ask_next(&s, i, 2);
 		assert_int_equal(drops(&s, 1, HD_REASON_LATE), 0);
 		assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
-		assert_int_equal(told(&s, 1)->round, 2);
-		assert_int_equal(told(&s, 1)->workers, 2);
+		assert_int_equal(reduce_sent(&s, 1)->round, 2);
+		assert_int_equal(reduce_sent(&s, 1)->workers, 2);
 		net_close(&s.net);
 	}
 }
@@ -245,7 +247,7 @@ static void registers(struct scene *s, uint16_t rank, const struct hd_msg_regist
 	m.register_.reduce_round = has->reduce_round;
 	m.register_.reduce_had = has->reduce_had;
 	m.register_.reduce_from = has->reduce_from;
-	say(s->workers[rank], m);
+	post(s->workers[rank], m);
 	net_run(&s->net, HD_MS);
 }
 
@@ -259,15 +261,16 @@ static void test_withdrew_while_cut_off(void **state) {
 	ask(&s, 0, 1, 1);
 	ask(&s, 2, 1, 1);
 	cut_for_long(&s, 2);
-	assert_null(told(&s, 0));
+	assert_null(reduce_sent(&s, 0));
 	registers(&s, 2, &withdrew);
 	ask(&s, 1, 1, 1);
-	assert_non_null(told(&s, 0));
-	assert_int_equal(told(&s, 0)->workers, 2);
+	assert_non_null(reduce_sent(&s, 0));
+	assert_int_equal(reduce_sent(&s, 0)->workers, 2);
 	net_close(&s.net);
 }
 
-/* The second of two rounds was made first; who has its sum and registers anew still wants the other, or has it too. */
+/* The second of two rounds was made first; a worker that has its sum and registers again still wants the other, or has
+ * it too. */
 static void test_later_round_first(void **state) {
 	for (int had = 0; had < 2; had++) {
 		const struct hd_msg_register_ has = {
@@ -292,14 +295,14 @@ static void test_later_round_first(void **state) {
 		if (!had) {
 			ask(&s, 1, 1, 2);
 			ask(&s, 2, 1, 2);
-			assert_int_equal(told(&s, 0)->round, 1);
-			assert_int_equal(told(&s, 0)->workers, WORKERS);
+			assert_int_equal(reduce_sent(&s, 0)->round, 1);
+			assert_int_equal(reduce_sent(&s, 0)->workers, WORKERS);
 		}
 		net_close(&s.net);
 	}
 }
 
-/* The same, but it has no sum, or is another life of that worker: nothing is said. */
+/* The same, but it has no sum, or is another incarnation of that worker: it is not notified. */
 static void test_cut_off_without_a_sum(void **state) {
 	struct scene s;
 
@@ -313,7 +316,7 @@ static void test_cut_off_without_a_sum(void **state) {
 	comes_back(&s, 2, 0);
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 2);
-	assert_int_equal(told(&s, 2)->attempt, 2);
+	assert_int_equal(reduce_sent(&s, 2)->attempt, 2);
 	s.workers[2]->cut = true;
 	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
 	s.workers[2] = worker(&s.net, 2, WORKERS);
@@ -325,16 +328,102 @@ static void test_cut_off_without_a_sum(void **state) {
 	net_close(&s.net);
 }
 
+/* All workers are cut off from here, as when the switch between is away, in the round that is made: it is made again as
+ * soon as they are back, unless the last of them has its sum; or all of them have it. */
+static void test_all_cut_off(void **state) {
+	for (int each = 0; each < 6; each++) {
+		const uint32_t has = each & 1 || each > 3;
+		const uint16_t first = each > 3 ? 0 : 2; /* that has it */
+		struct scene s;
+
+		(void)state;
+		open_scene(&s);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask(&s, i, 1, 1);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			done(&s, i, HD_OUTCOME_APPLIED);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask_next(&s, i, 2);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			s.workers[i]->cut = true;
+		if (each & 2 || each == 5)
+			group_fails(&s);
+		net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
+		assert_int_equal(s.net.controller->jobs[0]->worker_count, 0);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			s.workers[i]->cut = false;
+		net_run(&s.net, HD_SECOND);
+		for (uint16_t i = 0; i < WORKERS; i++) {
+			struct hd_message m = registration(s.workers[i], WORKERS);
+
+			m.register_.reduce_round = 1 + (i >= first ? has : 0);
+			m.register_.reduce_from = m.register_.reduce_round + 1;
+			post(s.workers[i], m);
+			net_run(&s.net, HD_MS);
+			if (i < first)
+				ask(&s, i, 2, 2);
+		}
+		if (!has)
+			ask(&s, 2, 2, 2);
+		for (uint16_t i = 0; i < 2; i++)
+			assert_int_equal(drops(&s, i, HD_REASON_LATE), has && i < first);
+		for (uint16_t i = 0; has && i < WORKERS; i++)
+			ask_next(&s, i, 3);
+		for (uint16_t i = 0; i < WORKERS; i++) {
+			assert_int_equal(reduce_sent(&s, i)->round, 2 + has);
+			assert_int_equal(reduce_sent(&s, i)->attempt, 2 - has);
+			assert_int_equal(reduce_sent(&s, i)->workers, WORKERS);
+		}
+		net_close(&s.net);
+	}
+}
+
+/* All processes die in the round that is made, and new ones start one after the other: as in a new job, no round begins
+ * before all are there, and the lost round is not made again. */
+static void test_all_started_again(void **state) {
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		done(&s, i, HD_OUTCOME_APPLIED);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask_next(&s, i, 2);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		s.workers[i]->cut = true;
+	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
+	assert_int_equal(s.net.controller->jobs[0]->worker_count, 0);
+	for (uint16_t i = 0; i < WORKERS; i++) {
+		s.workers[i] = worker(&s.net, i, WORKERS);
+		net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
+		assert_int_equal(
+			peer_last(s.workers[i], HD_MSG_REGISTERED)->registered.reduce_round, 2
+		);
+		ask(&s, i, 3, 1);
+		if (i < WORKERS - 1)
+			assert_null(reduce_sent(&s, i));
+	}
+	for (uint16_t i = 0; i < WORKERS; i++) {
+		assert_int_equal(reduce_sent(&s, i)->round, 3);
+		assert_int_equal(reduce_sent(&s, i)->workers, WORKERS);
+	}
+	net_close(&s.net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_host_dies),
 		cmocka_unit_test(test_cut_off_with_a_sum),
 		cmocka_unit_test(test_cut_off_without_a_sum),
-		cmocka_unit_test(test_sums_of_two_makings),
+		cmocka_unit_test(test_sums_of_two_executions),
 		cmocka_unit_test(test_two_cut_off),
 		cmocka_unit_test(test_withdrew_while_cut_off),
 		cmocka_unit_test(test_later_round_first),
+		cmocka_unit_test(test_all_cut_off),
+		cmocka_unit_test(test_all_started_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

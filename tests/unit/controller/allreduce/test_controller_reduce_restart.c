@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All-reduces under a controller that began anew: no round is made twice. */
+/* All-reduces under a controller that restarted: no round is made twice. */
 #include "reduce_scene.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static void reports_sum(struct scene *s, uint16_t rank, uint32_t round) {
 	m.report.attempt = 1;
 	m.report.token = UINT64_C(1) << 48;
 	m.report.outcome = HD_OUTCOME_APPLIED;
-	say(s->workers[rank], m);
+	post(s->workers[rank], m);
 	net_run(&s->net, HD_MS);
 }
 
@@ -34,9 +34,9 @@ static void open_restarted(struct scene *s, const struct net_config *config) {
 	s->aggregators[0] = aggregator(&s->net, "h1", 100 * MB);
 }
 
-/* A sum that is reported to a new controller is not made again: not for who asked before, nor for who asks after, be
- * it registered already or back only then. */
-static void test_sum_of_the_last_life(void **state) {
+/* A sum that is reported to a new controller is not made again: neither for a worker that asked before, nor for one
+ * that asks after, whether it is registered already or comes back only then. */
+static void test_sum_of_the_last_process(void **state) {
 	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
 
 	(void)state;
@@ -57,8 +57,8 @@ static void test_sum_of_the_last_life(void **state) {
 			ask_next(&s, i, 5);
 		net_run(&s.net, HD_SILENCE_US * HD_US); /* one that has the sum might come back */
 		for (uint16_t i = 0; i < WORKERS; i++) {
-			assert_int_equal(told(&s, i)->round, 5);
-			assert_int_equal(told(&s, i)->workers, WORKERS);
+			assert_int_equal(reduce_sent(&s, i)->round, 5);
+			assert_int_equal(reduce_sent(&s, i)->workers, WORKERS);
 		}
 		net_close(&s.net);
 	}
@@ -75,15 +75,15 @@ static void test_first_sum_after_a_restart(void **state) {
 	reports_sum(&s, 1, 1);
 	ask_next(&s, 0, 2);
 	ask_next(&s, 1, 2);
-	assert_null(told(&s, 0));
+	assert_null(reduce_sent(&s, 0));
 	net_run(&s.net, (hd_ns)3 * HD_DETECTION_US * HD_US);
-	assert_non_null(told(&s, 0));
-	assert_int_equal(told(&s, 0)->round, 2);
-	assert_int_equal(told(&s, 0)->workers, 2);
+	assert_non_null(reduce_sent(&s, 0));
+	assert_int_equal(reduce_sent(&s, 0)->round, 2);
+	assert_int_equal(reduce_sent(&s, 0)->workers, 2);
 	net_close(&s.net);
 }
 
-/* Its newest sum, of so many workers, is that of this round. */
+/* Its newest sum, of this many workers, is that of this round. */
 static struct peer *comes_with(struct net *net, uint16_t rank, uint16_t members, uint32_t round) {
 	struct peer *peer = net_peer(net, HD_ROLE_WORKER, "h1");
 	struct hd_message m;
@@ -93,14 +93,14 @@ static struct peer *comes_with(struct net *net, uint16_t rank, uint16_t members,
 	(void)snprintf(peer->job, sizeof peer->job, "j");
 	m = registration(peer, members);
 	m.register_.reduce_round = round;
-	m.register_.making = UINT64_C(1) << 48 | round;
-	say(peer, m);
+	m.register_.sum_id = UINT64_C(1) << 48 | round;
+	post(peer, m);
 	net_run(net, HD_MS);
 	return peer;
 }
 
 /* Two of three are back under a new controller, and a newcomer makes three: the third may have the sum of the round
- * that they ask for, which is not made anew before it had time to come back. */
+ * that they ask for, which is not made again before the third had time to come back. */
 static void test_newcomer_before_a_member(void **state) {
 	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
 
@@ -116,19 +116,19 @@ static void test_newcomer_before_a_member(void **state) {
 		s.workers[2] = worker(&s.net, 2, 0);
 		for (uint16_t i = 0; i < WORKERS; i++)
 			ask_next(&s, i, 12);
-		assert_null(told(&s, 0));
+		assert_null(reduce_sent(&s, 0));
 		if (back)
 			(void)comes_with(&s.net, 3, WORKERS, 12);
 		net_run(&s.net, HD_SILENCE_US * HD_US);
 		for (uint16_t i = 0; i < WORKERS; i++) {
-			assert_int_equal(told(&s, i) != NULL, !back);
+			assert_int_equal(reduce_sent(&s, i) != NULL, !back);
 			assert_int_equal(drops(&s, i, HD_REASON_LATE), back);
 		}
 		net_close(&s.net);
 	}
 }
 
-/* A later life of the controller: the last one kept this round. */
+/* A later incarnation of the controller: the one before kept this round. */
 static void open_later(struct scene *s, uint32_t round) {
 	const struct net_config config = {.epoch = 3, .initial_bps = 80e6};
 	char kept[128], error[512];
@@ -145,8 +145,8 @@ static void open_later(struct scene *s, uint32_t round) {
 	s->aggregators[0] = aggregator(&s->net, "h9", 100 * MB);
 }
 
-/* The newest sum of who comes first was its own alone, and an earlier life of the controller began a later round: who
- * is not back yet may have the sum of that. */
+/* The newest sum of the worker that comes first was its own alone, and an earlier incarnation of the controller started
+ * a later round: a worker that is not back yet may have the sum of that. */
 static void test_round_of_others(void **state) {
 	(void)state;
 	for (int back = 0; back < 2; back++) {
@@ -155,11 +155,11 @@ static void test_round_of_others(void **state) {
 		open_later(&s, 2);
 		s.workers[0] = comes_with(&s.net, 0, 1, 1);
 		ask_next(&s, 0, 2);
-		assert_null(told(&s, 0));
+		assert_null(reduce_sent(&s, 0));
 		if (back)
 			(void)comes_with(&s.net, 1, 1, 2);
 		net_run(&s.net, HD_SILENCE_US * HD_US);
-		assert_int_equal(told(&s, 0) != NULL, !back);
+		assert_int_equal(reduce_sent(&s, 0) != NULL, !back);
 		assert_int_equal(drops(&s, 0, HD_REASON_LATE), back);
 		net_close(&s.net);
 	}
@@ -178,11 +178,11 @@ static bool is_kept(const struct scene *s, uint32_t round) {
 static void withdraws(struct scene *s, uint16_t rank, uint32_t round) {
 	struct hd_message m = {.kind = HD_MSG_CANCEL};
 
-	m.cancel.job = told(s, rank)->job;
+	m.cancel.job = reduce_sent(s, rank)->job;
 	m.cancel.worker = rank;
 	m.cancel.round = round;
 	m.cancel.direction = HD_REDUCE;
-	say(s->workers[rank], m);
+	post(s->workers[rank], m);
 	net_run(&s->net, HD_MS);
 }
 
@@ -193,14 +193,14 @@ static void make_round(struct scene *s, uint32_t round, uint16_t members) {
 			withdraws(s, i, round);
 	}
 	for (uint16_t i = 0; i < members; i++) {
-		assert_int_equal(told(s, i)->round, round);
-		assert_int_equal(told(s, i)->workers, members);
+		assert_int_equal(reduce_sent(s, i)->round, round);
+		assert_int_equal(reduce_sent(s, i)->workers, members);
 		done(s, i, HD_OUTCOME_APPLIED);
 	}
 }
 
-/* The next life knows of a round at once that others make than made the one before; of those that the same ones make
- * it knows within a second. */
+/* The next incarnation knows a round at once if its members differ from those of the round before; otherwise within a
+ * second. */
 static void test_members_change(void **state) {
 	struct scene s;
 
@@ -234,12 +234,12 @@ static void test_earlier_member_before_a_member(void **state) {
 		s.workers[1] = comes_with(&s.net, 1, 2, 10);
 		for (uint16_t i = 0; i < 2; i++)
 			ask_next(&s, i, 21);
-		assert_null(told(&s, 0));
+		assert_null(reduce_sent(&s, 0));
 		if (back)
 			(void)comes_with(&s.net, 2, 2, 21);
 		net_run(&s.net, HD_SILENCE_US * HD_US);
 		for (uint16_t i = 0; i < 2; i++) {
-			assert_int_equal(told(&s, i) != NULL, !back);
+			assert_int_equal(reduce_sent(&s, i) != NULL, !back);
 			assert_int_equal(drops(&s, i, HD_REASON_LATE), back);
 		}
 		net_close(&s.net);
@@ -256,16 +256,16 @@ static void test_member_reports(void **state) {
 	s.workers[1] = comes_with(&s.net, 1, 2, 19);
 	for (uint16_t i = 0; i < 2; i++)
 		ask_next(&s, i, 21);
-	assert_null(told(&s, 0));
+	assert_null(reduce_sent(&s, 0));
 	reports_sum(&s, 1, 20);
-	assert_non_null(told(&s, 0));
-	assert_int_equal(told(&s, 0)->workers, 2);
+	assert_non_null(reduce_sent(&s, 0));
+	assert_int_equal(reduce_sent(&s, 0)->workers, 2);
 	net_close(&s.net);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sum_of_the_last_life),
+		cmocka_unit_test(test_sum_of_the_last_process),
 		cmocka_unit_test(test_first_sum_after_a_restart),
 		cmocka_unit_test(test_newcomer_before_a_member),
 		cmocka_unit_test(test_round_of_others),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operator changes, by message: each command does what it says and no more, and a wrong one
- * changes nothing and names field and limit. */
+/* An operator's commands, by message: each one does what it says and no more, and a wrong one changes nothing and names
+ * field and limit. */
 #include "controller_net.h"
 
 #include <jansson.h>
@@ -41,7 +41,7 @@ command(struct stage *s, uint8_t verb, const char *object, const char *target, c
 	(void)snprintf(m.command.object, sizeof m.command.object, "%s", object);
 	(void)snprintf(m.command.target, sizeof m.command.target, "%s", target);
 	(void)snprintf(m.command.value, sizeof m.command.value, "%s", value);
-	say(s->shell, m);
+	post(s->shell, m);
 	net_run(&s->net, 5 * HD_MS);
 	done = peer_last(s->shell, HD_MSG_DONE);
 	assert_non_null(done);
@@ -116,14 +116,14 @@ static void test_pause_and_resume(void **state) {
 
 	(void)state;
 	stage_open(&s, 8);
-	say(s.a, net_push(s.a, 1, MB, 0));
+	post(s.a, net_push(s.a, 1, MB, 0));
 	net_run(&s.net, 5 * HD_MS);
 	assert_int_equal(grants(&s), 1);
 	did(&s, HD_VERB_PAUSE, "job", "mnist", "");
-	/* What runs goes on and is counted; what is asked for waits, and is shown so. */
-	say(s.server, net_report(peer_grant(s.a, 0, 1), 1, 80000000));
-	say(s.a, net_push(s.a, 2, MB, 1));
-	say(s.b, net_pull(s.b, 1));
+	/* A running transfer goes on and is counted; a requested one waits, and is shown as waiting. */
+	post(s.server, net_report(peer_grant(s.a, 0, 1), 1, 80000000));
+	post(s.a, net_push(s.a, 2, MB, 1));
+	post(s.b, net_pull(s.b, 1));
 	net_run(&s.net, 500 * HD_MS);
 	assert_int_equal(grants(&s), 1);
 	assert_int_equal(s.net.controller->jobs[0]->applied, 1);
@@ -132,7 +132,7 @@ static void test_pause_and_resume(void **state) {
 	did(&s, HD_VERB_RESUME, "job", "team/mnist", "");
 	assert_int_equal(grants(&s), 3);
 	did(&s, HD_VERB_PAUSE, "all", "", "");
-	say(s.b, net_push(s.b, 1, MB, 1));
+	post(s.b, net_push(s.b, 1, MB, 1));
 	net_run(&s.net, 200 * HD_MS);
 	assert_int_equal(grants(&s), 3);
 	did(&s, HD_VERB_RESUME, "all", "", "");
@@ -154,7 +154,7 @@ static void test_paused_sleeps(void **state) {
 	stage_open(&s, 8);
 	did(&s, HD_VERB_PAUSE, "all", "", "");
 	for (uint32_t round = 1; round <= 20; round++)
-		say(s.a, net_push(s.a, round, MB, 0));
+		post(s.a, net_push(s.a, round, MB, 0));
 	net_run(&s.net, 50 * HD_MS);
 	plans = s.net.controller->counters.plans;
 	net_run(&s.net, HD_SECOND);
@@ -171,8 +171,8 @@ static void test_drain(void **state) {
 	(void)state;
 	stage_open(&s, 8);
 	did(&s, HD_VERB_DRAIN, "host", s.a->host, "");
-	say(s.a, net_push(s.a, 1, MB, 0));
-	say(s.b, net_push(s.b, 1, MB, 0));
+	post(s.a, net_push(s.a, 1, MB, 0));
+	post(s.b, net_push(s.b, 1, MB, 0));
 	net_run(&s.net, 50 * HD_MS);
 	assert_null(peer_grant(s.a, 0, 1));
 	assert_non_null(peer_grant(s.b, 1, 1));
@@ -180,11 +180,11 @@ static void test_drain(void **state) {
 	did(&s, HD_VERB_UNDRAIN, "host", s.a->host, "");
 	net_run(&s.net, 500 * HD_MS);
 	assert_non_null(peer_grant(s.a, 0, 1));
-	say(s.server, net_report(peer_grant(s.b, 1, 1), 1, 80000000));
-	say(s.server, net_report(peer_grant(s.a, 0, 1), 2, 80000000));
+	post(s.server, net_report(peer_grant(s.b, 1, 1), 1, 80000000));
+	post(s.server, net_report(peer_grant(s.a, 0, 1), 2, 80000000));
 	/* A drained server: its job waits, and a new job is not put there. */
 	did(&s, HD_VERB_DRAIN, "host", "ps", "");
-	say(s.b, net_push(s.b, 2, MB, 0));
+	post(s.b, net_push(s.b, 2, MB, 0));
 	net_worker(&s.net, "team", "new", 5, 8);
 	net_run(&s.net, 300 * HD_MS);
 	assert_null(peer_grant(s.b, 1, 2));
@@ -194,7 +194,7 @@ static void test_drain(void **state) {
 	net_run(&s.net, 800 * HD_MS);
 	assert_non_null(peer_grant(s.b, 1, 2));
 	is_shown(&s, "jobs", "job=new", "state", "ready");
-	refused(&s, HD_VERB_DRAIN, "host", "h99", "", "host: 'h99': nobody is registered there");
+	refused(&s, HD_VERB_DRAIN, "host", "h99", "", "host: 'h99': no node is registered there");
 	refused(&s, HD_VERB_UNDRAIN, "host", "ps", "", "host: 'ps': is not drained");
 	refused(&s, HD_VERB_DRAIN, "rack", "r1", "", "object: 'rack' (host HOST)");
 	net_close(&s.net);
@@ -207,7 +207,7 @@ static void test_evict(void **state) {
 
 	(void)state;
 	stage_open(&s, 8);
-	say(s.a, net_push(s.a, 1, MB, 0));
+	post(s.a, net_push(s.a, 1, MB, 0));
 	net_run(&s.net, 5 * HD_MS);
 	assert_int_equal(s.net.controller->open_count, 1);
 	did(&s, HD_VERB_EVICT, "worker", "mnist", "0");
@@ -216,7 +216,7 @@ static void test_evict(void **state) {
 	assert_int_equal(s.net.controller->jobs[0]->worker_count, 1);
 	assert_int_equal(peer_last(s.server, HD_MSG_VOID)->void_.reason, HD_REASON_LEFT);
 	/* A new process of that rank is welcome. */
-	say(s.a, net_register_worker(s.a, 8, 1));
+	post(s.a, net_register_worker(s.a, 8, 1));
 	net_run(&s.net, 5 * HD_MS);
 	assert_int_equal(s.net.controller->jobs[0]->worker_count, 2);
 	refused(&s,
@@ -246,7 +246,7 @@ static void test_evict(void **state) {
 	net_close(&s.net);
 }
 
-/* Everybody has left: the server keeps the model, and an operator ends the job. */
+/* All workers have left: the server keeps the model, and an operator ends the job. */
 static void test_evict_idle(void **state) {
 	struct hd_message leave = {.kind = HD_MSG_LEAVE};
 	struct stage s;
@@ -255,9 +255,9 @@ static void test_evict_idle(void **state) {
 	stage_open(&s, 8);
 	leave.leave.job = net_job(s.a);
 	leave.leave.reason = HD_REASON_LEFT;
-	say(s.a, leave);
+	post(s.a, leave);
 	leave.leave.worker = 1;
-	say(s.b, leave);
+	post(s.b, leave);
 	net_run(&s.net, 5 * HD_MS);
 	is_shown(&s, "jobs", "", "state", "idle");
 	did(&s, HD_VERB_EVICT, "job", "mnist", "");
@@ -321,16 +321,16 @@ static void test_set_tau_is_planned_with(void **state) {
 
 	(void)state;
 	stage_open(&s, 8);
-	say(s.a, net_push(s.a, 1, MB, 0));
+	post(s.a, net_push(s.a, 1, MB, 0));
 	net_run(&s.net, 5 * HD_MS);
-	say(s.server, net_report(peer_grant(s.a, 0, 1), 5, 80000000));
+	post(s.server, net_report(peer_grant(s.a, 0, 1), 5, 80000000));
 	net_run(&s.net, 5 * HD_MS);
 	did(&s, HD_VERB_SET, "tau", "mnist", "2");
-	say(s.b, net_push(s.b, 1, MB, 1)); /* its delay would be 5 */
+	post(s.b, net_push(s.b, 1, MB, 1)); /* its delay would be 5 */
 	net_run(&s.net, 20 * HD_MS);
 	assert_non_null(peer_last(s.b, HD_MSG_DROP));
 	did(&s, HD_VERB_SET, "tau", "mnist", "off");
-	say(s.b, net_push(s.b, 2, MB, 1));
+	post(s.b, net_push(s.b, 2, MB, 1));
 	net_run(&s.net, 20 * HD_MS);
 	assert_non_null(peer_grant(s.b, 1, 2));
 	net_close(&s.net);
@@ -343,13 +343,13 @@ static void test_set_probes(void **state) {
 
 	(void)state;
 	stage_open(&s, 8);
-	say(s.a, net_push(s.a, 1, MB, 0));
+	post(s.a, net_push(s.a, 1, MB, 0));
 	net_run(&s.net, 5 * HD_MS);
-	say(s.server, net_report(peer_grant(s.a, 0, 1), 1, 80000000));
+	post(s.server, net_report(peer_grant(s.a, 0, 1), 1, 80000000));
 	net_run(&s.net, 5 * HD_MS);
-	say(s.b, net_pull(s.b, 1));
+	post(s.b, net_pull(s.b, 1));
 	net_run(&s.net, 5 * HD_MS);
-	say(s.b, net_report(peer_grant(s.server, 1, 1), 1, 80000000));
+	post(s.b, net_report(peer_grant(s.server, 1, 1), 1, 80000000));
 	did(&s, HD_VERB_SET, "probe-percent", "", "off");
 	is_shown(&s, "settings", "setting=probe-percent", "value", "off");
 	net_run(&s.net, 10 * HD_SECOND);
@@ -378,7 +378,7 @@ static void test_ambiguous_job(void **state) {
 	(void)state;
 	stage_open(&s, 8);
 	net_worker(&s.net, "other", "mnist", 0, 8);
-	refused(&s, HD_VERB_PAUSE, "job", "mnist", "", "say TENANT/JOB");
+	refused(&s, HD_VERB_PAUSE, "job", "mnist", "", "write TENANT/JOB");
 	did(&s, HD_VERB_PAUSE, "job", "other/mnist", "");
 	assert_false(s.net.controller->jobs[0]->paused);
 	assert_true(s.net.controller->jobs[1]->paused);
@@ -393,7 +393,7 @@ static void test_role(void **state) {
 
 	(void)state;
 	stage_open(&s, 8);
-	say(s.a, m);
+	post(s.a, m);
 	net_run(&s.net, 5 * HD_MS);
 	assert_int_equal(s.net.controller->counters.hostile_role, 1);
 	assert_false(s.net.controller->paused);
@@ -450,7 +450,7 @@ static void storm_report(struct storm *t, uint16_t w) {
 		return;
 	grant = peer_grant(t->worker[w], w, round);
 	if (grant) {
-		say(t->stage.server, net_report(grant, ++t->version, 80000000));
+		post(t->stage.server, net_report(grant, ++t->version, 80000000));
 		t->ended[w]++;
 	} else if (drop && drop->drop.round >= round) {
 		t->ended[w]++;
@@ -465,13 +465,13 @@ static void storm_step(struct storm *t) {
 	uint64_t what = hd_random_below(&t->random, 10);
 
 	if (what < 4 && t->asked[w] < t->ended[w] + 20)
-		say(t->worker[w],
-		    net_push(
-			    t->worker[w],
-			    ++t->asked[w],
-			    1000 + hd_random_below(&t->random, 200000),
-			    t->version
-		    ));
+		post(t->worker[w],
+		     net_push(
+			     t->worker[w],
+			     ++t->asked[w],
+			     1000 + hd_random_below(&t->random, 200000),
+			     t->version
+		     ));
 	else if (what == 9 && hd_random_below(&t->random, 4) == 0)
 		storm_command(t);
 	else
@@ -528,10 +528,10 @@ static void test_plan_and_staleness(void **state) {
 
 	(void)state;
 	stage_open(&s, 8);
-	say(s.a, net_push(s.a, 1, 4 * MB, 0));
+	post(s.a, net_push(s.a, 1, 4 * MB, 0));
 	net_run(&s.net, 5 * HD_MS);
-	say(s.b, net_push(s.b, 1, 2 * MB, 0));
-	say(s.b, net_push(s.b, 2, MB, 0));
+	post(s.b, net_push(s.b, 1, 2 * MB, 0));
+	post(s.b, net_push(s.b, 2, MB, 0));
 	net_run(&s.net, 10 * HD_MS);
 	table = show(&s, "plan", "");
 	assert_true(json_array_size(json_object_get(table, "rows")) >= 1);
@@ -544,7 +544,7 @@ static void test_plan_and_staleness(void **state) {
 	);
 	json_decref(table);
 	/* The one that was granted ends: nothing that has ended is shown. */
-	say(s.server, net_report(peer_grant(s.a, 0, 1), 3, 80000000));
+	post(s.server, net_report(peer_grant(s.a, 0, 1), 3, 80000000));
 	net_run(&s.net, 5 * HD_MS);
 	table = show(&s, "plan", "worker=0");
 	assert_int_equal(json_array_size(json_object_get(table, "rows")), 0);

@@ -202,6 +202,7 @@ void peer_forget(struct peer *peer) {
 			free((void *)m->members.members.data);
 		} else if (m->kind == HD_MSG_REDUCE) {
 			free((void *)m->reduce.shards.data);
+			free((void *)m->reduce.members.data);
 		} else if (m->kind == HD_MSG_SLOTS) {
 			free((void *)m->slots.members.data);
 			free((void *)m->slots.receivers.data);
@@ -221,9 +222,6 @@ static void on_message(
 ) {
 	struct peer *peer = owner;
 
-	(void)session;
-	(void)now;
-	(void)sink;
 	if (peer->count == peer->capacity) {
 		peer->capacity = peer->capacity ? peer->capacity * 2 : 64;
 		peer->log = realloc(peer->log, peer->capacity * sizeof peer->log[0]);
@@ -237,6 +235,7 @@ static void on_message(
 		keep_blob(&peer->log[peer->count].members.members);
 	} else if (message->kind == HD_MSG_REDUCE) {
 		keep_blob(&peer->log[peer->count].reduce.shards);
+		keep_blob(&peer->log[peer->count].reduce.members);
 	} else if (message->kind == HD_MSG_SLOTS) {
 		keep_blob(&peer->log[peer->count].slots.members);
 		keep_blob(&peer->log[peer->count].slots.receivers);
@@ -271,7 +270,7 @@ static void peer_start(struct peer *peer) {
 	};
 
 	memset(config.seed, (int)(peer - peer->net->peers) + 1, sizeof config.seed);
-	config.seed[0] = (uint8_t)++peer->lives;
+	config.seed[0] = (uint8_t)++peer->processes;
 	need(hd_endpoint_create(&config, &peer->endpoint) == 0, "endpoint");
 	need(hd_endpoint_connect(peer->endpoint, peer->net->addr, peer->net->now, &peer->session)
 		     == 0,
@@ -315,7 +314,7 @@ void peer_restart(struct peer *peer) {
 	peer_start(peer);
 }
 
-int peer_say(struct peer *peer, const struct hd_message *message) {
+int peer_send(struct peer *peer, const struct hd_message *message) {
 	peer->net->sender = peer->addr;
 	return hd_session_send(peer->session, message, peer->net->now, &peer->net->sink);
 }
@@ -543,7 +542,7 @@ struct peer *net_server(struct net *net, const char *host) {
 	struct peer *peer = net_peer(net, HD_ROLE_SERVER, host);
 	struct hd_message m = net_register_server(peer);
 
-	need(peer_say(peer, &m) == 0, "register");
+	need(peer_send(peer, &m) == 0, "register");
 	net_run(net, HD_MS);
 	return peer;
 }
@@ -552,7 +551,7 @@ struct peer *net_aggregator(struct net *net, const char *host, uint64_t memory_b
 	struct peer *peer = net_peer(net, HD_ROLE_AGGREGATOR, host);
 	struct hd_message m = net_register_aggregator(peer, memory_bytes);
 
-	need(peer_say(peer, &m) == 0, "register");
+	need(peer_send(peer, &m) == 0, "register");
 	net_run(net, HD_MS);
 	return peer;
 }
@@ -574,7 +573,7 @@ struct peer *net_worker(
 	(void)snprintf(peer->tenant, sizeof peer->tenant, "%s", tenant);
 	(void)snprintf(peer->job, sizeof peer->job, "%s", job);
 	m = net_register_worker(peer, tau_max, 1);
-	need(peer_say(peer, &m) == 0, "register");
+	need(peer_send(peer, &m) == 0, "register");
 	net_run(net, HD_MS);
 	return peer;
 }
@@ -593,7 +592,7 @@ struct ctl_counters *counters(struct net *net) {
 	return &net->controller->counters;
 }
 
-void say(struct peer *peer, struct hd_message message) {
-	if (peer_say(peer, &message) != 0)
+void post(struct peer *peer, struct hd_message message) {
+	if (peer_send(peer, &message) != 0)
 		abort();
 }

@@ -29,7 +29,7 @@ struct peer {
 	struct hd_node node;
 	struct hd_session *session;
 	bool open, cut; /* cut: nothing goes to it or comes from it */
-	unsigned lives;
+	unsigned processes;
 	struct hd_message *log; /* what it received; lists of GROUP and MEMBERS are copies */
 	uint32_t count, capacity;
 	char *json; /* of the newest TABLE */
@@ -46,12 +46,12 @@ struct net {
 	struct net_packet *queue; /* by arrival */
 	struct hd_sink sink;
 	struct peer *beside; /* the next peer is on this one's host; NULL: on one of its own */
-	struct hd_addr sender; /* whose call is under way */
+	struct hd_addr sender; /* of the call in progress */
 	double loss;
 	struct hd_random random;
 	struct hd_event *events; /* the controller's */
 	uint32_t event_count, event_capacity;
-	char *kept; /* what the controller leaves to its next life */
+	char *kept; /* state that the controller keeps for its next incarnation */
 	unsigned keeps; /* times that it said so */
 	char log_level[16];
 	void (*on_event)(struct net *net, const struct hd_event *event);
@@ -65,18 +65,18 @@ struct net_config {
 	uint32_t interval_us, drop_permille_max, replicate_every;
 	bool unscheduled;
 	bool logs; /* its log level can be set */
-	bool forgets; /* it keeps nothing for its next life */
+	bool forgets; /* it keeps nothing for its next incarnation */
 };
 
 /* Links of 10 MB/s. */
 extern const struct net_config net_plain;
 
 void net_open(struct net *net, const struct net_config *config);
-/* The controller dies without a word, and a new one comes up. */
+/* The controller dies without notice, and a new one starts. */
 void net_restart(struct net *net, const struct net_config *config);
 void net_close(struct net *net);
 void net_run(struct net *net, hd_ns span);
-/* Whom the first of the packets that are under way is for; nobody: none is. */
+/* The receiver of the first packet in flight; no address: none is in flight. */
 struct hd_addr net_next(const struct net *net);
 
 /* Peers connect at once; their messages are up to the caller. */
@@ -85,9 +85,9 @@ struct peer *net_peer(struct net *net, uint8_t role, const char *host);
 struct peer *net_core(struct net *net, struct hd_node node);
 /* Ends a peer's process and starts a new one at the same address. */
 void peer_restart(struct peer *peer);
-int peer_say(struct peer *peer, const struct hd_message *message);
+int peer_send(struct peer *peer, const struct hd_message *message);
 /* The same; aborts when it cannot be sent. */
-void say(struct peer *peer, struct hd_message message);
+void post(struct peer *peer, struct hd_message message);
 /* Empties its log. */
 void peer_forget(struct peer *peer);
 /* The newest message of this kind, NULL: none. */

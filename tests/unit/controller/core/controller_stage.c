@@ -49,11 +49,11 @@ void stage_open(struct stage *t) {
 	t->server = net_server(&t->net, "ps");
 	t->worker = net_worker(&t->net, "t", "j", 0, 8);
 	t->replica = net_peer(&t->net, HD_ROLE_REPLICA, "h2");
-	say(t->replica, stage_register_replica(t));
+	post(t->replica, stage_register_replica(t));
 	net_run(&t->net, SETTLED);
 	m = stage_state(t->worker, 30, 40);
 	m.state.generation = stage_order(t->server)->generation;
-	say(t->server, m);
+	post(t->server, m);
 	net_run(&t->net, SETTLED);
 	assert_int_equal(stage_order(t->server)->order, HD_REPLICA_KEEP);
 }

@@ -17,7 +17,7 @@ const struct hd_msg_replica *stage_order(const struct peer *peer);
 struct hd_message stage_register_replica(const struct stage *t);
 /* FOLLOW of the server: its replica has this version, and is not caught up. */
 struct hd_message stage_follow(const struct stage *t, uint64_t version);
-/* The server is at 30; its replica is told of. */
+/* The server is at version 30; the controller knows its replica. */
 void stage_open(struct stage *t);
 
 #endif

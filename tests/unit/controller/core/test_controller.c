@@ -37,7 +37,7 @@ static void test_worker_waits_for_server(void **state) {
 	assert_int_equal(m->registered.lease_us, HD_DETECTION_US);
 	assert_int_equal(net_count_events(&net, HD_EVENT_NODE_UP), 2);
 	/* The same words again are answered again, and change nothing. */
-	say(worker, net_register_worker(worker, 8, 1));
+	post(worker, net_register_worker(worker, 8, 1));
 	net_run(&net, HD_MS);
 	assert_int_equal(peer_count(worker, HD_MSG_REGISTERED), 2);
 	assert_int_equal(net_count_events(&net, HD_EVENT_NODE_UP), 2);
@@ -48,7 +48,7 @@ static void refused(struct net *net, struct peer *peer, struct hd_message m, con
 	uint64_t before = counters(net)->register_refused;
 
 	peer->refused[0] = '\0';
-	say(peer, m);
+	post(peer, m);
 	net_run(net, HD_MS);
 	if (!strstr(peer->refused, words))
 		fail_msg("wanted '%s', got '%s'", words, peer->refused);
@@ -97,9 +97,9 @@ static void test_register_refused(void **state) {
 	REFUSED(m.register_.job_weight = 2, "job_weight: 2, the job has 1");
 #undef REFUSED
 	assert_int_equal(net_count_events(&net, HD_EVENT_NODE_UP), 1);
-	/* None of this hurt anybody: the right words are accepted still. */
+	/* No node was harmed: correct messages are still accepted. */
 	server = net_server(&net, "ps");
-	say(other, net_register_worker(other, 8, 1));
+	post(other, net_register_worker(other, 8, 1));
 	net_run(&net, HD_MS);
 	assert_non_null(peer_last(other, HD_MSG_REGISTERED));
 	assert_non_null(peer_last(worker, HD_MSG_REGISTERED));
@@ -119,7 +119,7 @@ static void test_unscheduled(void **state) {
 	worker = net_worker(&net, "t", "j", 0, 8);
 	assert_int_equal(peer_last(worker, HD_MSG_REGISTERED)->registered.scheduled, 0);
 	net_run(&net, SETTLED);
-	say(worker, net_push(worker, 1, MB, 0));
+	post(worker, net_push(worker, 1, MB, 0));
 	net_run(&net, HD_MS);
 	assert_int_equal(peer_last(worker, HD_MSG_DROP)->drop.reason, HD_REASON_REFUSED);
 	assert_int_equal(counters(&net)->plans, 0);
@@ -143,9 +143,9 @@ static void test_order_and_horizon(void **state) {
 	b = net_worker(&net, "t", "j", 1, 8);
 	c = net_worker(&net, "t", "j", 2, 8);
 	net_run(&net, SETTLED);
-	say(a, net_push(a, 1, 4 * MB, 0));
-	say(b, net_push(b, 1, 3 * MB, 0));
-	say(c, net_push(c, 1, 1 * MB, 0));
+	post(a, net_push(a, 1, 4 * MB, 0));
+	post(b, net_push(b, 1, 3 * MB, 0));
+	post(c, net_push(c, 1, 1 * MB, 0));
 	net_run(&net, 5 * HD_MS);
 	ga = peer_grant(a, 0, 1);
 	gc = peer_grant(c, 2, 1);
@@ -167,14 +167,14 @@ static void test_order_and_horizon(void **state) {
 	assert_true(e->token == gc->token && e->after == ga->token && e->position == 2);
 	assert_int_equal(peer_count(server, HD_MSG_EXPECT), 2);
 	/* A shorter newcomer goes before b, which has waited longer but holds no grant. */
-	say(a, net_push(a, 2, MB / 2, 0));
+	post(a, net_push(a, 2, MB / 2, 0));
 	net_run(&net, 2 * HD_MS);
-	say(server, net_report(ga, 1, 0));
+	post(server, net_report(ga, 1, 0));
 	net_run(&net, 2 * HD_MS);
 	assert_non_null(peer_grant(a, 0, 2));
 	assert_int_equal(peer_grant(a, 0, 2)->position, 3);
 	assert_null(peer_grant(b, 1, 1));
-	say(server, net_report(gc, 2, 0));
+	post(server, net_report(gc, 2, 0));
 	net_run(&net, 2 * HD_MS);
 	gb = peer_grant(b, 1, 1);
 	assert_non_null(gb);
@@ -196,18 +196,18 @@ static void test_grant_at_once(void **state) {
 	net_run(&net, SETTLED);
 	for (uint32_t round = 1; round < 20; round++) {
 		asked = net.now;
-		say(worker, net_push(worker, round, MB, round - 1));
+		post(worker, net_push(worker, round, MB, round - 1));
 		net_run(&net, 2 * NET_LATENCY);
 		assert_non_null(peer_grant(worker, 0, round));
 		assert_true(net.now - asked <= 100 * HD_US);
-		say(server, net_report(peer_grant(worker, 0, round), round, 80000000));
+		post(server, net_report(peer_grant(worker, 0, round), round, 80000000));
 		net_run(&net, 2 * NET_LATENCY);
 	}
 	net_close(&net);
 }
 
 /* The worker waits for the answer: its packet leaves before the server's, of a push and of a pull. */
-static void test_worker_is_told_first(void **state) {
+static void test_worker_is_notified_first(void **state) {
 	struct peer *worker;
 	struct net net;
 
@@ -217,7 +217,7 @@ static void test_worker_is_told_first(void **state) {
 	worker = net_worker(&net, "t", "j", 0, 8);
 	for (int pull = 0; pull < 2; pull++) {
 		net_run(&net, SETTLED);
-		say(worker, pull ? net_pull(worker, 1) : net_push(worker, 1, MB, 0));
+		post(worker, pull ? net_pull(worker, 1) : net_push(worker, 1, MB, 0));
 		net_run(&net, NET_LATENCY);
 		assert_true(hd_addr_equal(net_next(&net), worker->addr));
 		net_run(&net, NET_LATENCY);
@@ -226,7 +226,7 @@ static void test_worker_is_told_first(void **state) {
 	net_close(&net);
 }
 
-/* Server and workers on one host: nobody waits for anybody, and no rate is set; positions are given all the same. */
+/* Server and workers on one host: no transfer waits for another, and no rate is set; positions are given. */
 static void test_local(void **state) {
 	struct peer *worker, *server;
 	struct net net;
@@ -237,7 +237,7 @@ static void test_local(void **state) {
 	worker = net_worker(&net, "t", "j", 0, 8);
 	net_run(&net, SETTLED);
 	for (uint32_t round = 1; round <= 5; round++)
-		say(worker, net_push(worker, round, MB, 0));
+		post(worker, net_push(worker, round, MB, 0));
 	net_run(&net, 2 * NET_LATENCY);
 	for (uint32_t round = 1; round <= 5; round++) {
 		const struct hd_msg_grant *grant = peer_grant(worker, 0, round);
@@ -248,9 +248,9 @@ static void test_local(void **state) {
 		assert_int_equal(grant->position, round);
 		assert_true(grant->cc_weight == 1);
 	}
-	/* What one got is what `local` shows, and the next is granted as freely. */
-	say(server, net_report(peer_grant(worker, 0, 1), 1, 80000000));
-	say(worker, net_push(worker, 6, MB, 0));
+	/* `local` shows the bytes of the first transfer, and the next is granted as freely. */
+	post(server, net_report(peer_grant(worker, 0, 1), 1, 80000000));
+	post(worker, net_push(worker, 6, MB, 0));
 	net_run(&net, 2 * NET_LATENCY);
 	assert_int_equal(peer_grant(worker, 0, 6)->segments.count, 0);
 	net_close(&net);
@@ -267,7 +267,7 @@ static void test_pull(void **state) {
 	server = net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 8);
 	net_run(&net, SETTLED);
-	say(worker, net_pull(worker, 1));
+	post(worker, net_pull(worker, 1));
 	net_run(&net, HD_MS);
 	/* The server sends: it has the grant, and the worker's address. */
 	g = peer_grant(server, 0, 1);
@@ -280,15 +280,15 @@ static void test_pull(void **state) {
 	assert_int_equal(g->peer_ipv4, worker->addr.ipv4);
 	assert_true(e->token == g->token);
 	/* The server may not report a pull; its receiver may. */
-	say(server, net_report(g, 5, 80000000));
+	post(server, net_report(g, 5, 80000000));
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->hostile_owner, 1);
 	assert_int_equal(net.controller->open_count, 1);
-	say(worker, net_report(g, 5, 80000000));
+	post(worker, net_report(g, 5, 80000000));
 	net_run(&net, HD_MS);
 	assert_int_equal(net.controller->open_count, 0);
 	assert_int_equal(net.controller->jobs[0]->pulls_delivered, 1);
-	/* What a worker says of versions does not count. */
+	/* The versions that a worker reports do not count. */
 	assert_int_equal(net.controller->jobs[0]->version, 0);
 	net_close(&net);
 }
@@ -308,7 +308,7 @@ static void test_idempotent(void **state) {
 	b = net_worker(&net, "t", "j", 1, 8);
 	net_run(&net, SETTLED);
 	for (int i = 0; i < 3; i++)
-		say(a, net_push(a, 1, MB, 0));
+		post(a, net_push(a, 1, MB, 0));
 	net_run(&net, HD_MS);
 	first = peer_grant(a, 0, 1)->token;
 	assert_int_equal(counters(&net)->grants, 1);
@@ -317,23 +317,23 @@ static void test_idempotent(void **state) {
 		if (a->log[i].kind == HD_MSG_GRANT)
 			assert_true(a->log[i].grant.token == first);
 	/* Pending and repeated: still once. */
-	say(b, net_push(b, 1, 4 * MB, 0));
-	say(b, net_push(b, 2, 4 * MB, 0));
-	say(b, net_push(b, 2, 4 * MB, 0));
+	post(b, net_push(b, 1, 4 * MB, 0));
+	post(b, net_push(b, 2, 4 * MB, 0));
+	post(b, net_push(b, 2, 4 * MB, 0));
 	net_run(&net, 3 * HD_MS);
 	assert_int_equal(counters(&net)->grants, 2);
 	assert_int_equal(net.controller->pending_count, 1);
 	/* A newer attempt voids the older grant, and an older one changes nothing. */
 	again = net_push(a, 1, MB, 0);
 	again.request.attempt = 2;
-	say(a, again);
+	post(a, again);
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(peer_count(server, HD_MSG_VOID), 1);
 	assert_true(peer_last(server, HD_MSG_VOID)->void_.token == first);
 	assert_int_equal(peer_last(server, HD_MSG_VOID)->void_.reason, HD_REASON_CLOSED);
 	assert_true(peer_grant(a, 0, 1)->token != first);
 	assert_int_equal(peer_grant(a, 0, 1)->attempt, 2);
-	say(a, net_push(a, 1, MB, 0));
+	post(a, net_push(a, 1, MB, 0));
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->requests_stale, 1);
 	net_close(&net);
@@ -350,25 +350,25 @@ static void test_cancel(void **state) {
 	a = net_worker(&net, "t", "j", 0, 8);
 	b = net_worker(&net, "t", "j", 1, 8);
 	net_run(&net, SETTLED);
-	say(a, net_push(a, 1, 4 * MB, 0));
-	say(a, net_push(a, 2, 4 * MB, 0));
-	say(a, net_push(a, 3, 4 * MB, 0));
+	post(a, net_push(a, 1, 4 * MB, 0));
+	post(a, net_push(a, 2, 4 * MB, 0));
+	post(a, net_push(a, 3, 4 * MB, 0));
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(net.controller->open_count, 2);
 	cancel.cancel.job = net_job(a);
-	/* Somebody else may not. */
+	/* Another worker may not. */
 	cancel.cancel.round = 1;
-	say(b, cancel);
+	post(b, cancel);
 	net_run(&net, 2 * HD_MS);
 	assert_int_equal(counters(&net)->hostile_owner, 1);
 	assert_int_equal(net.controller->open_count, 2);
-	cancel.cancel.round = 3; /* pending: nobody needs to know */
-	say(a, cancel);
+	cancel.cancel.round = 3; /* pending: no node needs a notice */
+	post(a, cancel);
 	net_run(&net, 2 * HD_MS);
 	assert_int_equal(net.controller->pending_count, 0);
 	assert_int_equal(peer_count(server, HD_MSG_VOID), 0);
 	cancel.cancel.round = 1;
-	say(a, cancel);
+	post(a, cancel);
 	net_run(&net, 2 * HD_MS);
 	assert_int_equal(peer_last(server, HD_MSG_VOID)->void_.position, 1);
 	assert_int_equal(peer_last(server, HD_MSG_VOID)->void_.reason, HD_REASON_CANCELLED);
@@ -388,13 +388,13 @@ static void test_drop_bound(void **state) {
 	server = net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 4);
 	net_run(&net, SETTLED);
-	say(worker, net_push(worker, 1, MB, 0));
+	post(worker, net_push(worker, 1, MB, 0));
 	net_run(&net, HD_MS);
-	say(server, net_report(peer_grant(worker, 0, 1), 20, 80000000));
+	post(server, net_report(peer_grant(worker, 0, 1), 20, 80000000));
 	net_run(&net, HD_MS);
 	/* From version 16 with tau_max 4 the next position (21) comes too late by one. */
-	say(worker, net_push(worker, 2, MB, 16));
-	say(worker, net_push(worker, 3, MB, 17));
+	post(worker, net_push(worker, 2, MB, 16));
+	post(worker, net_push(worker, 3, MB, 17));
 	net_run(&net, 5 * HD_MS);
 	assert_null(peer_grant(worker, 0, 2));
 	assert_non_null(peer_grant(worker, 0, 3));
@@ -406,7 +406,7 @@ static void test_drop_bound(void **state) {
 	assert_int_equal(counters(&net)->drops_bound, 1);
 	assert_int_equal(net.controller->jobs[0]->dropped_for[HD_REASON_BOUND], 1);
 	/* Asked again (the DROP crossed a repeated request): the same answer, not another decision. */
-	say(worker, net_push(worker, 2, MB, 16));
+	post(worker, net_push(worker, 2, MB, 16));
 	net_run(&net, 2 * HD_MS);
 	assert_int_equal(peer_count(worker, HD_MSG_DROP), 2);
 	assert_int_equal(counters(&net)->drops_bound, 1);
@@ -438,7 +438,7 @@ static double sample_push(struct net *net, uint32_t round, uint64_t bps, hd_ns d
 	struct hd_message report;
 	uint32_t path[2];
 
-	say(worker, net_push(worker, round, MB, round - 1));
+	post(worker, net_push(worker, round, MB, round - 1));
 	net_run(net, HD_MS);
 	t = TAILQ_FIRST(&net->controller->open);
 	assert_non_null(t);
@@ -447,15 +447,15 @@ static double sample_push(struct net *net, uint32_t round, uint64_t bps, hd_ns d
 	report = net_report(peer_grant(worker, 0, round), round, bps);
 	report.report.duration_ns = duration;
 	net_run(net, duration);
-	say(server, report);
+	post(server, report);
 	net_run(net, HD_MS);
 	return 8
 		* fmin(ctl_estimate_bytes(net->controller, path[0]),
 		       ctl_estimate_bytes(net->controller, path[1]));
 }
 
-/* What a burst out of a socket's buffer looks like raises no estimate by more than a sender can probe,
- * and what lasted a millisecond lowers none. */
+/* A sample that looks like a burst out of a socket's buffer raises no estimate by more than a sender can probe, and a
+ * sample of a millisecond lowers none. */
 static void test_implausible_samples(void **state) {
 	struct net_config config = net_plain;
 	struct net net;
@@ -510,10 +510,10 @@ static void test_theta_and_guard(void **state) {
 
 		/* A long transfer runs; then two wait, of which the slow one is due at once. */
 		net.controller->jobs[0]->version = hd_version_make(1, version);
-		say(first, net_push(first, round, 4 * MB, version));
+		post(first, net_push(first, round, 4 * MB, version));
 		net_run(&net, HD_MS);
-		say(slow, net_push(slow, round, 4 * MB, version - 2));
-		say(fast, net_push(fast, round, MB, version));
+		post(slow, net_push(slow, round, 4 * MB, version - 2));
+		post(fast, net_push(fast, round, MB, version));
 		net_run(&net, 4 * HD_MS);
 		if (kept)
 			assert_int_not_equal(net.controller->drops[drops - 1].round, round);
@@ -536,7 +536,7 @@ static void test_theta_and_guard(void **state) {
 			g.round = t->round;
 			g.token = t->token;
 			g.attempt = 1;
-			say(server, net_report(&g, 0, 0));
+			post(server, net_report(&g, 0, 0));
 			net_run(&net, 3 * HD_MS);
 		}
 		assert_int_equal(net.controller->open_count + net.controller->pending_count, 0);
@@ -547,7 +547,7 @@ static void test_theta_and_guard(void **state) {
 	net_close(&net);
 }
 
-/* Nobody may overtake a push that is due: it carries those that wait for it. One with time to spare carries itself. */
+/* No transfer may overtake a push that is due: its weight includes those that wait. One with time has only its own. */
 static void test_due_push_weighs(void **state) {
 	const struct net_config config = {.epoch = 1, .initial_bps = 100e6};
 	static const struct {
@@ -567,10 +567,10 @@ static void test_due_push_weighs(void **state) {
 			workers[w] = net_worker(&net, "t", "j", w, cases[i].tau_max);
 		net_run(&net, 200 * HD_MS);
 		push = net_push(workers[0], 1, NET_MODEL_BYTES, 0);
-		assert_int_equal(peer_say(workers[0], &push), 0);
+		assert_int_equal(peer_send(workers[0], &push), 0);
 		net_run(&net, 5 * HD_MS);
 		assert_non_null(peer_grant(workers[0], 0, 1));
-		/* At position 1 it has tau_max - 1 to spare; of the three others so many may pass. */
+		/* At position 1 it has tau_max - 1 to spare; that many of the three others may pass. */
 		assert_true(
 			fabsf(peer_grant(workers[0], 0, 1)->cc_weight - cases[i].weight) < 1e-6f
 		);
@@ -585,7 +585,7 @@ int main(void) {
 		cmocka_unit_test(test_unscheduled),
 		cmocka_unit_test(test_order_and_horizon),
 		cmocka_unit_test(test_grant_at_once),
-		cmocka_unit_test(test_worker_is_told_first),
+		cmocka_unit_test(test_worker_is_notified_first),
 		cmocka_unit_test(test_local),
 		cmocka_unit_test(test_pull),
 		cmocka_unit_test(test_idempotent),

@@ -20,7 +20,7 @@ struct crowd {
 
 static void ask(struct crowd *f, int which) {
 	f->due[which] = HD_NEVER;
-	say(f->worker[which], net_register_worker(f->worker[which], 8, 1));
+	post(f->worker[which], net_register_worker(f->worker[which], 8, 1));
 }
 
 static void look(struct crowd *f, int which) {
@@ -54,7 +54,7 @@ static void turn(struct crowd *f) {
 		look(f, i);
 }
 
-/* Their sessions are open; nobody has said who it is. */
+/* Their sessions are open; none has registered. */
 static void open_crowd(struct crowd *f) {
 	char host[16];
 
@@ -89,13 +89,14 @@ static void test_all_at_once(void **state) {
 	for (int ms = 0; ms < LATER / 2 + 3; ms++)
 		turn(&f);
 	assert_int_equal(registered(&f), MANY);
-	/* Nobody was told twice. */
+	/* No worker was notified twice. */
 	assert_int_equal(counters(&f.net)->joins_delayed, LATER);
 	assert_int_equal(f.net.controller->jobs[0]->worker_count, MANY);
 	net_close(&f.net);
 }
 
-/* Who says it again too early hears what is left; a repeated one of who is in is answered. */
+/* A worker that repeats its request too early is told the remaining time; the repeated request of a member is
+ * answered. */
 static void test_asks_too_early(void **state) {
 	static struct crowd f;
 	uint32_t first;
@@ -133,7 +134,7 @@ static void test_after_a_restart(void **state) {
 	for (uint32_t i = 0; i < f.net.peer_count; i++)
 		peer_restart(&f.net.peers[i]);
 	net_run(&f.net, 100 * HD_MS);
-	say(&f.net.peers[0], net_register_server(&f.net.peers[0]));
+	post(&f.net.peers[0], net_register_server(&f.net.peers[0]));
 	for (int i = 0; i < MANY; i++)
 		ask(&f, i);
 	net_run(&f.net, HD_SECOND);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tables of the dataplane: nodes are asked while somebody looks, and what they answer is bounded. */
+/* The tables of the dataplane: nodes are polled while a shell looks, and their answers are bounded. */
 #include "controller_net.h"
 #include "ctl_core.h"
 
@@ -54,7 +54,7 @@ static const json_t *show(struct scene *s, const char *table, const char *filter
 	(void)snprintf(m.show.filter, sizeof m.show.filter, "%s", filter);
 	free(s->shell->json);
 	s->shell->json = NULL;
-	say(s->shell, m);
+	post(s->shell, m);
 	net_run(&s->net, 20 * HD_MS);
 	assert_non_null(s->shell->json);
 	json_decref(s->document);
@@ -78,7 +78,7 @@ static const char *text(const json_t *rows, size_t row, const char *name) {
 	return json_string_value(field(rows, row, name));
 }
 
-static void say_once(struct peer *peer, const struct hd_message *m) {
+static void send_once(struct peer *peer, const struct hd_message *m) {
 	struct net *net = peer->net;
 
 	net->sender = peer->addr;
@@ -96,7 +96,7 @@ static void answer(struct peer *peer, hd_ns at, const struct hd_dataplane *d) {
 	m.stats.mark = poll->poll.mark;
 	m.stats.at_ns = at;
 	m.stats.values = (struct hd_blob){values, (uint32_t)hd_dataplane_encode(d, values)};
-	say_once(peer, &m);
+	send_once(peer, &m);
 }
 
 static struct hd_dataplane sample(uint64_t k) {
@@ -123,13 +123,13 @@ static void answer_all(struct scene *s, hd_ns at, uint64_t k) {
 
 /* --- tests --- */
 
-static void test_asks_while_somebody_looks(void **state) {
+static void test_asks_while_a_shell_looks(void **state) {
 	struct scene *s = open_scene();
 	uint64_t polls;
 
 	(void)state;
 	net_run(&s->net, 5 * HD_SECOND);
-	assert_int_equal(counted(s)->polls, 0); /* nobody has looked */
+	assert_int_equal(counted(s)->polls, 0); /* no shell has looked */
 	(void)show(s, "nodes", "");
 	net_run(&s->net, 2 * HD_SECOND);
 	assert_int_equal(counted(s)->polls, 0);
@@ -221,7 +221,7 @@ static void clear(struct scene *s) {
 	m.command.request = 5;
 	m.command.verb = HD_VERB_CLEAR;
 	(void)snprintf(m.command.object, sizeof m.command.object, "dataplane");
-	say(s->shell, m);
+	post(s->shell, m);
 	net_run(&s->net, 20 * HD_MS);
 	assert_int_equal(peer_last(s->shell, HD_MSG_DONE)->done.reason, HD_REASON_NONE);
 	assert_int_equal(peer_last(s->shell, HD_MSG_DONE)->done.affected, 1 + NODES);
@@ -232,7 +232,7 @@ static void test_clear(void **state) {
 	const json_t *rows;
 
 	(void)state;
-	clear(s); /* before anybody has looked */
+	clear(s); /* before any shell has looked */
 	answer_all(s, HD_SECOND, 5);
 	rows = show(s, "dataplane", "role=server");
 	assert_int_equal(number(rows, 0, "rx_packets"), 0);
@@ -247,7 +247,7 @@ static void test_clear(void **state) {
 	answer_all(s, 3 * HD_SECOND, 8);
 	rows = show(s, "dataplane-hosts", "host=ps");
 	assert_int_equal(number(rows, 0, "rx_packets"), 0);
-	/* Who counts from the beginning again has no base any more. */
+	/* A node that counts from zero again has no base any more. */
 	net_run(&s->net, HD_SECOND);
 	answer_all(s, 4 * HD_SECOND, 2);
 	rows = show(s, "dataplane", "role=server");
@@ -258,13 +258,13 @@ static void test_clear(void **state) {
 }
 
 static void
-say_stats(struct peer *peer, uint32_t mark, hd_ns at, const void *data, uint32_t bytes) {
+send_stats(struct peer *peer, uint32_t mark, hd_ns at, const void *data, uint32_t bytes) {
 	const struct hd_message m = {
 		.kind = HD_MSG_STATS,
 		.stats = {.mark = mark, .at_ns = at, .values = {data, bytes}},
 	};
 
-	say_once(peer, &m);
+	send_once(peer, &m);
 }
 
 /* A node that needs longer than there is between two rounds is seen all the same. */
@@ -284,17 +284,17 @@ static void test_slow(void **state) {
 		(void)show(s, "dataplane", "");
 		assert_int_equal(peer_last(s->server, HD_MSG_POLL)->poll.mark, mark + i);
 	}
-	say_stats(s->server, mark + 1, 3, values, bytes); /* the newest but eight */
+	send_stats(s->server, mark + 1, 3, values, bytes); /* the newest but eight */
 	assert_int_equal(counted(s)->stats_unasked, 1);
-	say_stats(s->server, mark + 2, 4, values, bytes);
-	say_stats(s->server, mark + 8, 5, values, bytes);
+	send_stats(s->server, mark + 2, 4, values, bytes);
+	send_stats(s->server, mark + 8, 5, values, bytes);
 	assert_int_equal(counted(s)->stats, 2);
-	say_stats(s->server, mark + 7, 6, values, bytes); /* overtaken */
-	say_stats(s->server, mark + 8, 7, values, bytes); /* twice */
+	send_stats(s->server, mark + 7, 6, values, bytes); /* overtaken */
+	send_stats(s->server, mark + 8, 7, values, bytes); /* twice */
 	assert_int_equal(counted(s)->stats_unasked, 3);
-	/* What was asked before `clear` is shown, but is not where it counts from. */
+	/* The answer to a poll from before `clear` is shown, but is not the new base. */
 	clear(s);
-	say_stats(s->server, mark + 9, 8, values, bytes);
+	send_stats(s->server, mark + 9, 8, values, bytes);
 	rows = show(s, "dataplane", "role=server");
 	assert_int_equal(number(rows, 0, "rx_packets"), 100);
 	assert_true(json_is_null(field(rows, 0, "cleared_s")));
@@ -304,12 +304,12 @@ static void test_slow(void **state) {
 	assert_int_equal(number(rows, 0, "rx_packets"), 0);
 	assert_true(json_is_real(field(rows, 0, "cleared_s")));
 	assert_int_equal(counted(s)->stats, 4);
-	/* Who comes later was not asked before. */
+	/* A node that joins later was not polled before. */
 	late = net_worker(&s->net, "t", "digits", 2, 8);
 	net_run(&s->net, 300 * HD_MS);
-	say_stats(late, mark + 10, 5, values, bytes);
+	send_stats(late, mark + 10, 5, values, bytes);
 	(void)show(s, "dataplane", "");
-	say_stats(late, mark + 10, 6, values, bytes);
+	send_stats(late, mark + 10, 6, values, bytes);
 	assert_int_equal(counted(s)->stats_unasked, 5);
 	answer(late, 7, &d);
 	assert_int_equal(counted(s)->stats, 5);
@@ -352,16 +352,16 @@ static void test_hostile(void **state) {
 	const json_t *rows;
 
 	(void)state;
-	say_stats(s->server, 0, 5, NULL, 0);
-	say_stats(s->server, 1, 5, NULL, 0);
-	assert_int_equal(counted(s)->stats_unasked, 2); /* nobody has asked */
+	send_stats(s->server, 0, 5, NULL, 0);
+	send_stats(s->server, 1, 5, NULL, 0);
+	assert_int_equal(counted(s)->stats_unasked, 2); /* not polled */
 	(void)show(s, "dataplane", "");
 	mark = peer_last(s->server, HD_MSG_POLL)->poll.mark;
-	say_stats(s->server, mark + 1, 5, NULL, 0);
+	send_stats(s->server, mark + 1, 5, NULL, 0);
 	assert_int_equal(counted(s)->stats_unasked, 3);
-	say_stats(s->server, mark, 5, "\0", 1); /* no value */
+	send_stats(s->server, mark, 5, "\0", 1); /* no value */
 	assert_int_equal(counted(s)->hostile_value, 1);
-	say_stats(s->server, mark, 5, NULL, 0); /* and there is one answer only */
+	send_stats(s->server, mark, 5, NULL, 0); /* and there is one answer only */
 	assert_int_equal(counted(s)->stats_unasked, 4);
 	answer(s->workers[0], 0, &d); /* a clock that stands */
 	assert_int_equal(counted(s)->hostile_value, 2);
@@ -378,14 +378,14 @@ static void test_hostile(void **state) {
 	assert_int_equal(number(rows, 0, "rx_packets"), HD_DATAPLANE_VALUE_MAX);
 	assert_int_equal(number(rows, 0, "drops"), HD_DATAPLANE_VALUE_MAX);
 	assert_int_equal(counted(s)->stats, 2);
-	/* Who answers says it of itself only: the other worker has not answered. A shell never does. */
+	/* A node answers for itself only: the other worker has not answered. A shell never does. */
 	answer(s->workers[1], HD_SECOND, &d);
 	assert_int_equal(counted(s)->stats, 3);
 	rows = show(s, "dataplane", "role=worker");
 	assert_true(json_is_null(field(rows, 0, "age_s")));
 	assert_null(json_object_get(json_array_get(rows, 0), "rx_packets"));
 	assert_int_equal(number(rows, 1, "rx_packets"), HD_DATAPLANE_VALUE_MAX);
-	say_stats(s->shell, mark, 5, NULL, 0);
+	send_stats(s->shell, mark, 5, NULL, 0);
 	assert_int_equal(counted(s)->hostile_role, 1);
 	close_scene(s);
 }
@@ -406,7 +406,7 @@ static void test_filter(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_asks_while_somebody_looks),
+		cmocka_unit_test(test_asks_while_a_shell_looks),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_clear),

@@ -22,13 +22,13 @@ static void test_worker_lease(void **state) {
 	a = net_worker(&net, "t", "j", 0, 8);
 	b = net_worker(&net, "t", "j", 1, 8);
 	net_run(&net, SETTLED);
-	say(a, net_push(a, 1, 4 * MB, 0));
-	say(a, net_push(a, 2, 4 * MB, 0));
-	say(a, net_push(a, 3, 4 * MB, 0));
+	post(a, net_push(a, 1, 4 * MB, 0));
+	post(a, net_push(a, 2, 4 * MB, 0));
+	post(a, net_push(a, 3, 4 * MB, 0));
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(net.controller->open_count, 2);
 	a->cut = true;
-	say(b, net_push(b, 1, 4 * MB, 0));
+	post(b, net_push(b, 1, 4 * MB, 0));
 	net_run(&net, 3 * HD_SECOND);
 	assert_int_equal(peer_count(server, HD_MSG_VOID), 2);
 	assert_int_equal(peer_last(server, HD_MSG_VOID)->void_.reason, HD_REASON_LEASE);
@@ -43,7 +43,7 @@ static void test_worker_lease(void **state) {
 	/* It comes back. */
 	a->cut = false;
 	net_run(&net, 3 * HD_SECOND);
-	say(a, net_register_worker(a, 8, 1));
+	post(a, net_register_worker(a, 8, 1));
 	net_run(&net, 10 * HD_MS);
 	assert_int_equal(net.controller->jobs[0]->worker_count, 2);
 	net_close(&net);
@@ -72,9 +72,9 @@ static void test_server_restart(void **state) {
 	worker = net_worker(&net, "t", "j", 0, 8);
 	other = net_server(&net, "ps2");
 	net_run(&net, SETTLED);
-	say(worker, net_push(worker, 1, 4 * MB, 0));
-	say(worker, net_push(worker, 2, 4 * MB, 0));
-	say(worker, net_push(worker, 3, 4 * MB, 0));
+	post(worker, net_push(worker, 1, 4 * MB, 0));
+	post(worker, net_push(worker, 2, 4 * MB, 0));
+	post(worker, net_push(worker, 3, 4 * MB, 0));
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(net.controller->open_count, 2);
 	peer_restart(server);
@@ -85,8 +85,8 @@ static void test_server_restart(void **state) {
 	assert_int_equal(peer_count(worker, HD_MSG_VOID), 2);
 	assert_int_equal(peer_count(other, HD_MSG_EXPECT), 0);
 	assert_int_equal(net.controller->jobs[0]->state, CTL_JOB_WAITING);
-	say(server, net_register_server(server));
-	say(server, server_state(worker, 3, 40, 0));
+	post(server, net_register_server(server));
+	post(server, server_state(worker, 3, 40, 0));
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(peer_count(worker, HD_MSG_REGISTERED), 2);
 	assert_int_equal(peer_grant(worker, 0, 3)->position, 41);
@@ -94,7 +94,7 @@ static void test_server_restart(void **state) {
 	net_close(&net);
 }
 
-/* What the new life of a server lacks of what the old one had reported is said and counted, once. */
+/* Versions that the old server had reported and its new incarnation lacks are reported and counted, once. */
 static void test_rolled_back(void **state) {
 	struct peer *server, *worker;
 	struct hd_message m;
@@ -106,24 +106,24 @@ static void test_rolled_back(void **state) {
 	worker = net_worker(&net, "t", "j", 0, 8);
 	net_run(&net, SETTLED);
 	m = server_state(worker, 30, 40, 0);
-	say(server, m);
+	post(server, m);
 	net_run(&net, 5 * HD_MS);
 	/* Its session alone was new: nothing is lost. */
 	peer_restart(server);
 	net_run(&net, 200 * HD_MS);
-	say(server, net_register_server(server));
-	say(server, m);
+	post(server, net_register_server(server));
+	post(server, m);
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(counters(&net)->rolled_back, 0);
 	peer_restart(server);
 	net_run(&net, 200 * HD_MS);
-	say(server, net_register_server(server));
+	post(server, net_register_server(server));
 	m.state.version = hd_version_make(2, 23);
-	say(server, m);
+	post(server, m);
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(counters(&net)->rolled_back, 7);
 	assert_int_equal(net_count_events(&net, HD_EVENT_ROLLED_BACK), 1);
-	say(server, m);
+	post(server, m);
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(counters(&net)->rolled_back, 7);
 	net_close(&net);
@@ -162,18 +162,18 @@ static void test_controller_restart(void **state) {
 	net_run(&net, 3 * HD_SECOND);
 	assert_true(server->open && a->open && b->open);
 	/* Workers first: without the server's word nothing is placed for the detection time. */
-	say(a, net_register_worker(a, 8, 1));
-	say(b, net_register_worker(b, 8, 1));
-	say(b, net_push(b, 1, MB, 30));
+	post(a, net_register_worker(a, 8, 1));
+	post(b, net_register_worker(b, 8, 1));
+	post(b, net_push(b, 1, MB, 30));
 	net_run(&net, 10 * HD_MS);
 	assert_null(peer_grant(b, 1, 1));
-	say(server, net_register_server(server));
+	post(server, net_register_server(server));
 	net_run(&net, HD_MS);
-	say(server, server_state(a, 30, 36, 2));
-	say(server, inflight(a, 5, 777, 35));
+	post(server, server_state(a, 30, 36, 2));
+	post(server, inflight(a, 5, 777, 35));
 	net_run(&net, 10 * HD_MS);
 	assert_null(peer_grant(b, 1, 1));
-	say(server, inflight(a, 6, 778, 36));
+	post(server, inflight(a, 6, 778, 36));
 	net_run(&net, 10 * HD_MS);
 	assert_int_equal(counters(&net)->restored, 2);
 	/* It was planned, and the link has one that runs and one behind it. */
@@ -183,7 +183,7 @@ static void test_controller_restart(void **state) {
 	old.token = 777;
 	old.round = 5;
 	old.attempt = 1;
-	say(server, net_report(&old, 31, 0));
+	post(server, net_report(&old, 31, 0));
 	net_run(&net, 10 * HD_MS);
 	g = peer_grant(b, 1, 1);
 	assert_non_null(g);
@@ -196,9 +196,9 @@ static void test_controller_restart(void **state) {
 	assert_true(g->segments.item[0].start_ns > 200 * HD_MS);
 	assert_int_equal(net.controller->open_count, 2);
 	assert_int_equal(counters(&net)->reports, 1);
-	/* Who asks anew from the first attempt is a new life, which knows nothing of what the server
-	 * told of: that one ends, and the request is granted. */
-	say(a, net_push(a, 6, 4 * MB, 30));
+	/* A worker that asks again from the first attempt is a new incarnation, which does not know the transfer that
+	 * the server reported: that one ends, and the request is granted. */
+	post(a, net_push(a, 6, 4 * MB, 30));
 	net_run(&net, HD_MS);
 	assert_int_equal(net.controller->open_count + net.controller->pending_count, 2);
 	assert_int_equal(peer_last(server, HD_MSG_VOID)->void_.token, 778);
@@ -206,13 +206,13 @@ static void test_controller_restart(void **state) {
 	old.token = peer_grant(b, 1, 1)->token;
 	old.worker = 1;
 	old.round = 1;
-	say(server, net_report(&old, 32, 0));
+	post(server, net_report(&old, 32, 0));
 	net_run(&net, HD_SECOND);
 	assert_non_null(peer_grant(a, 0, 6));
 	net_close(&net);
 }
 
-/* --- the books --- */
+/* --- the reservation table --- */
 
 /* A transfer that is late keeps its place; who is behind it moves; much later it is void. */
 static void test_overrun(void **state) {
@@ -227,18 +227,18 @@ static void test_overrun(void **state) {
 	a = net_worker(&net, "t", "j", 0, 8);
 	b = net_worker(&net, "t", "j", 1, 8);
 	net_run(&net, SETTLED);
-	say(a, net_push(a, 1, MB, 0)); /* 100 ms */
-	say(b, net_push(b, 1, MB, 0));
+	post(a, net_push(a, 1, MB, 0)); /* 100 ms */
+	post(b, net_push(b, 1, MB, 0));
 	net_run(&net, 5 * HD_MS);
-	say(b, net_push(b, 2, MB, 0)); /* keeps the rounds going */
+	post(b, net_push(b, 2, MB, 0)); /* keeps the rounds going */
 	ta = ctl_transfer_by_token(net.controller, peer_grant(a, 0, 1)->token);
 	tb = ctl_transfer_by_token(net.controller, peer_grant(b, 1, 1)->token);
 	planned = tb->start;
 	net_run(&net, 300 * HD_MS);
 	assert_true(ta->overrun_since > 0);
-	assert_true(ta->book[0].end > net.now - CTL_REPLAN_MAX_NS);
-	assert_true(tb->book[0].start >= ta->book[0].end);
-	assert_true(tb->book[0].start > planned + 150 * HD_MS);
+	assert_true(ta->reserved[0].end > net.now - CTL_REPLAN_MAX_NS);
+	assert_true(tb->reserved[0].start >= ta->reserved[0].end);
+	assert_true(tb->reserved[0].start > planned + 150 * HD_MS);
 	assert_int_equal(counters(&net)->overruns, 1);
 	for (uint32_t link = 0; link < hd_controller_link_count(net.controller); link++)
 		for (hd_ns at = net.now; at < net.now + HD_SECOND; at += HD_MS)
@@ -247,18 +247,18 @@ static void test_overrun(void **state) {
 				<= hd_controller_planned_bps(net.controller, link) * 1.00001
 			);
 	/* a ends at last: b moves up. */
-	say(server, net_report(peer_grant(a, 0, 1), 1, 0));
+	post(server, net_report(peer_grant(a, 0, 1), 1, 0));
 	net_run(&net, 60 * HD_MS);
-	assert_true(tb->book[0].start <= net.now);
+	assert_true(tb->reserved[0].start <= net.now);
 	/* Held but not committed: the link is free, the position is not. */
 	{
 		struct hd_message m = net_report(peer_grant(b, 1, 1), 0, 80000000);
 
 		m.report.outcome = HD_OUTCOME_PENDING;
-		say(server, m);
+		post(server, m);
 		net_run(&net, 2 * HD_MS);
 		assert_true(tb->state == CTL_HELD);
-		assert_int_equal(tb->book_count, 0);
+		assert_int_equal(tb->reserved_count, 0);
 		assert_int_equal(ctl_job_v_init(net.controller->jobs[0]), 3);
 	}
 	net_run(&net, 30 * HD_SECOND);
@@ -280,19 +280,19 @@ static void test_limits(void **state) {
 	net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 8);
 	net_run(&net, SETTLED);
-	say(worker, net_push(worker, 1, NET_MODEL_BYTES + 1, 0));
+	post(worker, net_push(worker, 1, NET_MODEL_BYTES + 1, 0));
 	net_run(&net, HD_MS);
 	assert_int_equal(peer_last(worker, HD_MSG_DROP)->drop.reason, HD_REASON_REFUSED);
-	say(worker, net_push(worker, 1, UINT64_MAX, 0));
-	say(worker, net_push(worker, 1, 0, 0));
+	post(worker, net_push(worker, 1, UINT64_MAX, 0));
+	post(worker, net_push(worker, 1, 0, 0));
 	m = net_push(worker, 1, MB, 0);
 	m.request.dtype = 77;
-	say(worker, m);
+	post(worker, m);
 	m = net_push(worker, 0, MB, 0);
-	say(worker, m);
+	post(worker, m);
 	m = net_push(worker, 1, MB, 0);
 	m.request.attempt = 0;
-	say(worker, m);
+	post(worker, m);
 	net_run(&net, HD_MS);
 	assert_int_equal(peer_count(worker, HD_MSG_DROP), 6);
 	assert_int_equal(counters(&net)->requests_refused, 6);
@@ -300,11 +300,11 @@ static void test_limits(void **state) {
 	/* A base of the future is planned as what is newest. */
 	m = net_push(worker, 1, MB, 0);
 	m.request.base = UINT64_MAX;
-	say(worker, m);
+	post(worker, m);
 	net_run(&net, HD_MS);
 	assert_non_null(peer_grant(worker, 0, 1));
 	for (uint32_t round = 2; round < 400; round++) {
-		say(worker, net_pull(worker, round)); /* a pull has no deadline: it waits */
+		post(worker, net_pull(worker, round)); /* a pull has no deadline: it waits */
 		net_run(&net, 2 * HD_MS);
 	}
 	assert_true(
@@ -326,23 +326,23 @@ static void test_hostile(void **state) {
 	victim = net_worker(&net, "t", "j", 1, 8);
 	shell = net_peer(&net, HD_ROLE_SHELL, "ctl");
 	net_run(&net, SETTLED);
-	say(victim, net_push(victim, 1, MB, 0));
+	post(victim, net_push(victim, 1, MB, 0));
 	net_run(&net, HD_MS);
 	/* For another worker, for another job, before registering. */
-	say(worker, net_push(victim, 2, MB, 0));
+	post(worker, net_push(victim, 2, MB, 0));
 	m = net_push(worker, 1, MB, 0);
 	m.request.job++;
-	say(worker, m);
+	post(worker, m);
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->hostile_owner, 2);
 	assert_non_null(strstr(worker->refused, "another job or worker"));
-	say(shell, net_push(worker, 1, MB, 0));
-	say(server, net_push(worker, 1, MB, 0));
+	post(shell, net_push(worker, 1, MB, 0));
+	post(server, net_push(worker, 1, MB, 0));
 	m = net_register_server(shell);
-	say(shell, m);
+	post(shell, m);
 	m = (struct hd_message){.kind = HD_MSG_SHOW};
 	(void)snprintf(m.show.table, sizeof m.show.table, "nodes");
-	say(worker, m);
+	post(worker, m);
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->hostile_role, 3);
 	assert_int_equal(counters(&net)->register_refused, 1);
@@ -366,40 +366,40 @@ static void test_hostile_reports(void **state) {
 	worker = net_worker(&net, "t", "j", 0, 8);
 	victim = net_worker(&net, "t", "j", 1, 8);
 	net_run(&net, SETTLED);
-	say(victim, net_push(victim, 1, MB, 0));
+	post(victim, net_push(victim, 1, MB, 0));
 	net_run(&net, HD_MS);
 	/* A push's end by its own worker, by another server, of nonsense. */
 	m = net_report(peer_grant(victim, 1, 1), 1000, 1);
-	say(victim, m);
-	say(other, m);
+	post(victim, m);
+	post(other, m);
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->hostile_owner, 2);
 	m.report.outcome = 99;
-	say(server, m);
+	post(server, m);
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->hostile_value, 1);
 	m.report.outcome = HD_OUTCOME_APPLIED;
 	m.report.token++;
-	say(server, m);
+	post(server, m);
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->reports_unknown, 1);
 	/* Taking a busy job over; telling of transfers of a job that is elsewhere. */
-	say(other, server_state(worker, 5, 5, 0));
-	say(other, inflight(worker, 1, 5, 5));
+	post(other, server_state(worker, 5, 5, 0));
+	post(other, inflight(worker, 1, 5, 5));
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->hostile_owner, 3);
 	assert_int_equal(peer_last(other, HD_MSG_REPLICA)->replica.order, HD_REPLICA_RETIRE);
 	m = inflight(worker, 1, 0, 5);
-	say(server, m);
+	post(server, m);
 	m = inflight(worker, 1, 5, 5);
 	m.inflight.worker = HD_WORKERS_MAX;
-	say(server, m);
+	post(server, m);
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->hostile_value, 3);
 	m = (struct hd_message){.kind = HD_MSG_GRANT};
-	say(worker, m);
+	post(worker, m);
 	m.kind = HD_MSG_VOID;
-	say(server, m);
+	post(server, m);
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->hostile_kind, 2);
 	/* All that while the victim's transfer was left alone, and nothing else was granted. */
@@ -419,7 +419,7 @@ static void test_same_rank(void **state) {
 	server = net_server(&net, "ps");
 	a = net_worker(&net, "t", "j", 0, 8);
 	net_run(&net, SETTLED);
-	say(a, net_push(a, 1, MB, 0));
+	post(a, net_push(a, 1, MB, 0));
 	net_run(&net, HD_MS);
 	net.beside = a;
 	b = net_worker(&net, "t", "j", 0, 8);
@@ -427,7 +427,7 @@ static void test_same_rank(void **state) {
 	assert_non_null(strstr(a->refused, "registered again from host"));
 	assert_int_equal(peer_count(server, HD_MSG_VOID), 1);
 	assert_non_null(peer_last(b, HD_MSG_REGISTERED));
-	say(a, net_push(a, 2, MB, 0));
+	post(a, net_push(a, 2, MB, 0));
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->grants, 1);
 	assert_int_equal(net.controller->jobs[0]->worker_count, 1);
@@ -447,12 +447,12 @@ static void test_loss(void **state) {
 	net_run(&net, SETTLED);
 	net.loss = 0.2;
 	for (uint32_t round = 1; round <= 100; round++) {
-		say(worker, net_push(worker, round, MB, version));
+		post(worker, net_push(worker, round, MB, version));
 		for (int i = 0; i < 200 && !peer_grant(worker, 0, round); i++)
 			net_run(&net, 10 * HD_MS);
 		assert_non_null(peer_grant(worker, 0, round));
 		assert_int_equal(peer_grant(worker, 0, round)->position, round);
-		say(server, net_report(peer_grant(worker, 0, round), ++version, 80000000));
+		post(server, net_report(peer_grant(worker, 0, round), ++version, 80000000));
 	}
 	net.loss = 0;
 	net_run(&net, 3 * HD_SECOND);

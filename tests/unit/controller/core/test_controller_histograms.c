@@ -33,7 +33,7 @@ static void command(struct stage *s, uint8_t verb) {
 	m.command.request = ++s->request;
 	m.command.verb = verb;
 	(void)snprintf(m.command.object, sizeof m.command.object, "all");
-	say(s->shell, m);
+	post(s->shell, m);
 	net_run(&s->net, 5 * HD_MS);
 	assert_int_equal(peer_last(s->shell, HD_MSG_DONE)->done.reason, HD_REASON_NONE);
 }
@@ -93,7 +93,7 @@ static void add_up(struct stage *s) {
 
 static void ask_while_paused(struct stage *s, const struct hd_message *asked, hd_ns span) {
 	command(s, HD_VERB_PAUSE);
-	say(s->worker, *asked);
+	post(s->worker, *asked);
 	net_run(&s->net, span);
 	command(s, HD_VERB_RESUME);
 }
@@ -105,8 +105,8 @@ static void test_waits(void **state) {
 	(void)state;
 	stage_open(&s);
 	assert_int_equal(counted(&s, "of=push", 0), 0);
-	/* What waits for nothing is granted in the call that it came with. */
-	say(s.worker, net_push(s.worker, 1, MB, 0));
+	/* A request that waits for nothing is granted in the call that it came with. */
+	post(s.worker, net_push(s.worker, 1, MB, 0));
 	net_run(&s.net, 5 * HD_MS);
 	assert_int_equal(counted(&s, "of=push", 0.01), 1);
 	asked = net_push(s.worker, 2, MB, 0);
@@ -121,14 +121,14 @@ static void test_waits(void **state) {
 	assert_in_range(cell(&s, "of=push", "max"), 30, 36);
 	assert_in_range(cell(&s, "of=push", "mean"), 15, 18);
 	/* Asked again, it is granted once; withdrawn, never. */
-	say(s.worker, net_push(s.worker, 2, MB, 0));
+	post(s.worker, net_push(s.worker, 2, MB, 0));
 	command(&s, HD_VERB_PAUSE);
-	say(s.worker, net_push(s.worker, 3, MB, 0));
+	post(s.worker, net_push(s.worker, 3, MB, 0));
 	net_run(&s.net, 5 * HD_MS);
 	cancel.cancel.job = net_job(s.worker);
 	cancel.cancel.round = 3;
 	cancel.cancel.reason = HD_REASON_CANCELLED;
-	say(s.worker, cancel);
+	post(s.worker, cancel);
 	command(&s, HD_VERB_RESUME);
 	assert_int_equal(counters(&s.net)->cancels, 1);
 	assert_int_equal(counted(&s, "of=push", 0), 2);
@@ -140,11 +140,11 @@ static void test_waits(void **state) {
 static void push_ended(struct stage *s, uint32_t round, uint64_t version, enum hd_outcome outcome) {
 	struct hd_message m;
 
-	say(s->worker, net_push(s->worker, round, MB, 0));
+	post(s->worker, net_push(s->worker, round, MB, 0));
 	net_run(&s->net, 5 * HD_MS);
 	m = net_report(peer_grant(s->worker, 0, round), version, 0);
 	m.report.outcome = outcome;
-	say(s->server, m);
+	post(s->server, m);
 	net_run(&s->net, 5 * HD_MS);
 }
 
@@ -223,7 +223,7 @@ static unsigned lines_of(const char *text, const char *start) {
 	return count;
 }
 
-/* Of jobs that only their server has told of nobody knows the names: each sample is there once all the same. */
+/* Jobs that only their server has reported have no names: each sample is there once all the same. */
 static void test_metrics_of_nameless_jobs(void **state) {
 	struct hd_out out = {0};
 	struct hd_stats *stats = hd_stats_create();
@@ -239,7 +239,7 @@ static void test_metrics_of_nameless_jobs(void **state) {
 		m.state.version = hd_version_make(1, 7);
 		m.state.tau_max = 8;
 		m.state.model_bytes = NET_MODEL_BYTES;
-		say(s.server, m);
+		post(s.server, m);
 	}
 	net_run(&s.net, 5 * HD_MS);
 	assert_int_equal(s.net.controller->job_count, 3);

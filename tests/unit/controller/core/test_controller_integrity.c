@@ -51,11 +51,11 @@ static void open_stage(struct stage *t, uint8_t flags) {
 	t->replica = add_replica(&t->s);
 	for (uint16_t w = 0; w < WORKERS; w++) {
 		t->s.workers[w] = peer_of(&t->s.net, w);
-		say(t->s.workers[w], registration(t->s.workers[w], flags));
+		post(t->s.workers[w], registration(t->s.workers[w], flags));
 	}
 	net_run(&t->s.net, HD_SECOND);
-	say_begun(&t->s);
-	say_follow(&t->s, t->replica, HD_FOLLOW_CAUGHT_UP);
+	send_begun(&t->s);
+	send_follow(&t->s, t->replica, HD_FOLLOW_CAUGHT_UP);
 }
 
 static void check_token(uint64_t token, bool sealed) {
@@ -92,7 +92,7 @@ static void check_group(struct stage *t, bool sealed) {
 static void check_pull(struct stage *t, bool sealed) {
 	struct peer *worker = t->s.workers[1];
 
-	say(worker, net_pull(worker, 1));
+	post(worker, net_pull(worker, 1));
 	net_run(&t->s.net, 5 * HD_MS);
 	assert_non_null(peer_last(worker, HD_MSG_EXPECT));
 	assert_int_equal(peer_last(worker, HD_MSG_EXPECT)->expect.direction, HD_PULL);
@@ -109,7 +109,7 @@ static void check_copy(struct stage *t, bool sealed) {
 	m.request.direction = HD_COPY;
 	m.request.attempt = 1;
 	m.request.bytes = 64;
-	say(t->replica, m);
+	post(t->replica, m);
 	for (int i = 0; i < 100 && !peer_last(t->replica, HD_MSG_EXPECT); i++)
 		net_run(&t->s.net, 20 * HD_MS);
 	assert_non_null(peer_last(t->replica, HD_MSG_EXPECT));
@@ -145,14 +145,14 @@ static void test_credits(void **state) {
 		net_open(&net, &net_plain);
 		server = net_server(&net, "ps");
 		worker = peer_of(&net, 0);
-		say(worker, registration(worker, flags[i]));
+		post(worker, registration(worker, flags[i]));
 		net_run(&net, SETTLED);
-		say(worker, net_push(worker, 1, 8000, 0));
+		post(worker, net_push(worker, 1, 8000, 0));
 		net_run(&net, 5 * HD_MS);
 		grant = peer_grant(worker, 0, 1);
 		assert_non_null(grant);
 		check_token(grant->token, flags[i] == 0);
-		say(server, net_report(grant, 1, 0));
+		post(server, net_report(grant, 1, 0));
 		net_run(&net, HD_MS);
 		assert_non_null(peer_last(worker, HD_MSG_CREDIT));
 		check_token(peer_last(worker, HD_MSG_CREDIT)->credit.token, flags[i] == 0);
@@ -178,13 +178,13 @@ static void test_reduce(void **state) {
 			m = registration(workers[w], flags[i]);
 			m.register_.model_bytes = 0;
 			m.register_.world = 2;
-			say(workers[w], m);
+			post(workers[w], m);
 		}
 		net_run(&net, SETTLED);
 		for (uint16_t w = 0; w < 2; w++) {
 			m = net_push(workers[w], 1, MB, 0);
 			m.request.direction = HD_REDUCE;
-			say(workers[w], m);
+			post(workers[w], m);
 		}
 		net_run(&net, 5 * HD_MS);
 		assert_non_null(peer_last(workers[0], HD_MSG_REDUCE));
@@ -205,7 +205,7 @@ static void test_reduce(void **state) {
 
 static void refused(struct peer *peer, uint8_t flags, const char *words) {
 	peer->refused[0] = '\0';
-	say(peer, registration(peer, flags));
+	post(peer, registration(peer, flags));
 	net_run(peer->net, HD_MS);
 	if (!strstr(peer->refused, words))
 		fail_msg("'%s', not '%s'", peer->refused, words);
@@ -232,7 +232,7 @@ static void end_job(struct net *net) {
 	m.command.verb = HD_VERB_EVICT;
 	(void)snprintf(m.command.object, sizeof m.command.object, "job");
 	(void)snprintf(m.command.target, sizeof m.command.target, "j");
-	say(shell, m);
+	post(shell, m);
 	net_run(net, HD_MS);
 	assert_int_equal(net->controller->job_count, 0);
 }
@@ -252,13 +252,13 @@ static void test_workers_agree(void **state) {
 		net_server(&net, "ps");
 		first = peer_of(&net, 0);
 		other = peer_of(&net, 1);
-		say(first, registration(first, flags[i]));
+		post(first, registration(first, flags[i]));
 		net_run(&net, SETTLED);
 		refused(other, flags[1 - i], words[i]);
 		refused(other, flags[i] | 4, "flags: unknown bits");
 		refused(other, flags[i] | 0x80, "flags: unknown bits");
 		shown(&net, i ? "off" : "on");
-		say(other, registration(other, flags[i] | HD_REGISTER_OBSERVER));
+		post(other, registration(other, flags[i] | HD_REGISTER_OBSERVER));
 		net_run(&net, HD_MS);
 		assert_non_null(peer_last(other, HD_MSG_REGISTERED));
 		/* An observer is in no roster, whatever else it says. */
@@ -284,13 +284,13 @@ static void test_known_from_a_server(void **state) {
 	m.state.version = hd_version_make(1, 5);
 	m.state.model_bytes = NET_MODEL_BYTES;
 	m.state.tau_max = 64;
-	say(server, m);
+	post(server, m);
 	net_run(&net, HD_MS);
 	assert_int_equal(net.controller->job_count, 1);
 	check_token(ctl_token(net.controller, net.controller->jobs[0], true), true);
 	check_token(ctl_token(net.controller, net.controller->jobs[0], false), false);
 	shown(&net, "on");
-	say(worker, registration(worker, HD_REGISTER_UNSEALED));
+	post(worker, registration(worker, HD_REGISTER_UNSEALED));
 	net_run(&net, HD_MS);
 	check_token(ctl_token(net.controller, net.controller->jobs[0], true), false);
 	shown(&net, "off");

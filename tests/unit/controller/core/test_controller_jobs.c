@@ -25,7 +25,7 @@ static size_t held(void) {
 	return info.uordblks + info.hblkhd;
 }
 
-/* What the harness remembers is not of the controller. */
+/* Forgets the state of the harness, which is not the controller's. */
 static void forget(struct net *net) {
 	for (uint32_t i = 0; i < net->peer_count; i++)
 		peer_forget(&net->peers[i]);
@@ -46,7 +46,7 @@ static void leave(struct peer *worker) {
 	m.leave.job = net_job(worker);
 	m.leave.worker = worker->worker;
 	m.leave.reason = HD_REASON_LEFT;
-	say(worker, m);
+	post(worker, m);
 	net_run(worker->net, 1 * HD_MS);
 }
 
@@ -55,7 +55,7 @@ static void server_leaves(struct peer *server, uint32_t job, enum hd_reason reas
 
 	m.leave.job = job;
 	m.leave.reason = (uint8_t)reason;
-	say(server, m);
+	post(server, m);
 	net_run(server->net, HD_MS);
 }
 
@@ -63,7 +63,7 @@ static void server_leaves(struct peer *server, uint32_t job, enum hd_reason reas
 static void enter(struct peer *worker, uint32_t number) {
 	name_job(worker, number);
 	worker->refused[0] = '\0';
-	say(worker, net_register_worker(worker, 8, 1));
+	post(worker, net_register_worker(worker, 8, 1));
 	net_run(worker->net, HD_MS);
 	if (worker->refused[0])
 		fail_msg("job %u: %s", number, worker->refused);
@@ -75,11 +75,11 @@ static void one_job(struct peer *server, struct peer *worker, uint32_t number) {
 	const struct hd_msg_grant *grant;
 
 	enter(worker, number);
-	say(worker, net_push(worker, 1, MB, 0));
+	post(worker, net_push(worker, 1, MB, 0));
 	net_run(worker->net, 5 * HD_MS);
 	grant = peer_grant(worker, worker->worker, 1);
 	assert_non_null(grant);
-	say(server, net_report(grant, 1, 80000000));
+	post(server, net_report(grant, 1, 80000000));
 	net_run(worker->net, 2 * HD_MS);
 	assert_int_equal(job_of(worker->net, worker)->applied, 1);
 	leave(worker);
@@ -165,7 +165,7 @@ static void test_in_a_row_without_server(void **state) {
 		name_job(r.worker, i);
 		m = net_register_worker(r.worker, 8, 1);
 		m.register_.model_bytes = 0;
-		say(r.worker, m);
+		post(r.worker, m);
 		net_run(&r.net, HD_MS);
 		assert_non_null(job_of(&r.net, r.worker));
 		leave(r.worker);
@@ -194,7 +194,7 @@ static void test_in_a_row_restarts(void **state) {
 				fail_msg("%s", error);
 			free(kept);
 			net_run(&r.net, HD_SECOND);
-			say(r.server, net_register_server(r.server));
+			post(r.server, net_register_server(r.server));
 			net_run(&r.net, SETTLED);
 		}
 		one_job(r.server, r.worker, i);
@@ -229,7 +229,7 @@ static void test_limit_of_the_living(void **state) {
 	assert_int_equal(net.controller->job_count, HD_JOBS_MAX);
 	leave(workers[17]);
 	late->refused[0] = '\0';
-	say(late, net_register_worker(late, 8, 1));
+	post(late, net_register_worker(late, 8, 1));
 	net_run(&net, HD_MS);
 	assert_string_equal(late->refused, "");
 	assert_non_null(job_of(&net, late));
@@ -237,8 +237,8 @@ static void test_limit_of_the_living(void **state) {
 	net_close(&net);
 }
 
-/* Who was lost may come back: a job that everybody left gives way first. */
-static void test_who_gives_way(void **state) {
+/* Lost workers may come back: a job that all workers left gives way first. */
+static void test_which_job_makes_room(void **state) {
 	struct peer *server, *lost, *left, *paused, *others[HD_JOBS_MAX - 3], *late;
 	struct net net;
 
@@ -274,8 +274,8 @@ static void test_who_gives_way(void **state) {
 	net_close(&net);
 }
 
-/* All workers of a job were lost for a moment: it gives way to nobody before they had time to come back, as its server
- * may have no checkpoint of it. */
+/* All workers of a job were lost for a moment: before they had time to come back it gives way to no other job, as its
+ * server may have no checkpoint of it. */
 static void test_lost_may_be_back(void **state) {
 	struct peer *server, *lost, *late;
 	struct net net;
@@ -301,13 +301,13 @@ static void test_lost_may_be_back(void **state) {
 		);
 	lost->cut = false;
 	net_run(&net, 2 * HD_SECOND);
-	say(lost, net_register_worker(lost, 8, 1));
+	post(lost, net_register_worker(lost, 8, 1));
 	net_run(&net, HD_MS);
 	assert_non_null(peer_last(lost, HD_MSG_REGISTERED));
 	assert_ptr_equal(job_of(&net, lost)->server, job_of(&net, &net.peers[2])->server);
 	lost->cut = true;
 	net_run(&net, HD_JOB_AWAY_US * HD_US + 2 * HD_SECOND);
-	say(late, net_register_worker(late, 8, 1));
+	post(late, net_register_worker(late, 8, 1));
 	net_run(&net, HD_MS);
 	assert_null(job_of(&net, lost));
 	assert_non_null(job_of(&net, late));
@@ -331,7 +331,7 @@ static void test_ended_name_again(void **state) {
 		big = net_peer(&r.net, HD_ROLE_SERVER, "big"); /* others would go there */
 		m = net_register_server(big);
 		m.register_.memory_bytes *= 16;
-		say(big, m);
+		post(big, m);
 		net_run(&r.net, SETTLED);
 		enter(r.worker, 8);
 		assert_string_equal(job_of(&r.net, r.worker)->server_host, "big");
@@ -343,26 +343,26 @@ static void test_ended_name_again(void **state) {
 	}
 }
 
-/* The server's word that the job is gone crosses the next worker on its way: the job begins again. */
+/* The server's message that the job is gone and the next worker's registration cross: the job begins again. */
 static void test_leave_crosses_a_worker(void **state) {
 	struct run r;
-	unsigned lives;
+	unsigned processes;
 
 	(void)state;
 	run_open(&r, &forgets);
 	one_job(r.server, r.worker, 7);
 	enter(r.worker, 7);
-	lives = peer_count(r.worker, HD_MSG_REGISTERED);
+	processes = peer_count(r.worker, HD_MSG_REGISTERED);
 	server_leaves(r.server, net_job(r.worker), HD_REASON_LEFT);
 	net_run(&r.net, SETTLED);
 	assert_int_equal(peer_last(r.server, HD_MSG_REPLICA)->replica.order, HD_REPLICA_SERVE);
-	assert_true(peer_count(r.worker, HD_MSG_REGISTERED) > lives);
+	assert_true(peer_count(r.worker, HD_MSG_REGISTERED) > processes);
 	assert_int_equal(job_of(&r.net, r.worker)->state, CTL_JOB_READY);
 	assert_int_equal(job_of(&r.net, r.worker)->worker_count, 1);
 	net_close(&r.net);
 }
 
-/* What is counted over all jobs does not fall with one that ends; its own series are gone. */
+/* Counters over all jobs do not fall with one that ends; its own series are gone. */
 static void test_counters_stay(void **state) {
 	struct hd_stats *stats = hd_stats_create();
 	struct hd_out out = {0};
@@ -385,7 +385,7 @@ static void test_counters_stay(void **state) {
 	net_close(&r.net);
 }
 
-/* Nobody comes any more. */
+/* No worker joins any more. */
 static void test_idle_for_too_long(void **state) {
 	struct run r;
 
@@ -425,7 +425,7 @@ static void test_hosts_in_a_row(void **state) {
 	links = hd_topology_link_count(r.net.controller->config.topology);
 	assert_in_range(links, 2 * CTL_HOSTS_GONE_MAX, 2 * CTL_HOSTS_GONE_MAX + 20);
 	assert_true(counters(&r.net)->hosts_reused > 18000);
-	/* Who is there keeps its place, and whoever comes back soon finds it. */
+	/* A connected node keeps its place, and a node that comes back soon finds its old one. */
 	assert_int_equal(hd_topology_host(r.net.controller->config.topology, stays->host), host);
 	assert_string_equal(ctl_link_name(r.net.controller, (uint32_t)(2 * host - 1)), "h2>star");
 	links = (uint32_t)counters(&r.net)->hosts_reused;
@@ -442,7 +442,7 @@ int main(void) {
 		cmocka_unit_test(test_in_a_row_without_server),
 		cmocka_unit_test(test_in_a_row_restarts),
 		cmocka_unit_test(test_limit_of_the_living),
-		cmocka_unit_test(test_who_gives_way),
+		cmocka_unit_test(test_which_job_makes_room),
 		cmocka_unit_test(test_lost_may_be_back),
 		cmocka_unit_test(test_ended_name_again),
 		cmocka_unit_test(test_leave_crosses_a_worker),

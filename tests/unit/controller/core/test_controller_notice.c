@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Notices of preemption and rosters: who goes first, what is dropped, when nobody waits any more, who is told of
- * whom. */
+/* Notices of preemption and rosters: which worker goes first, which updates are dropped, when the others stop waiting,
+ * and which nodes receive a roster. */
 #include "controller_net.h"
 
 #include <jansson.h>
@@ -56,14 +56,14 @@ static void test_goes_first(void **state) {
 		uint64_t position[WORKERS] = {0};
 
 		stage_open(&s, &net_plain);
-		say(s.worker[0], net_push(s.worker[0], 1, 4 * MB, 0));
+		post(s.worker[0], net_push(s.worker[0], 1, 4 * MB, 0));
 		net_run(&s.net, 5 * HD_MS);
-		say(s.worker[1], net_push(s.worker[1], 1, MB, 0));
+		post(s.worker[1], net_push(s.worker[1], 1, MB, 0));
 		net_run(&s.net, HD_MS);
 		if (warned)
-			say(s.worker[3], notice(s.worker[3], 5000000));
-		say(s.worker[2], net_push(s.worker[2], 1, MB, 0));
-		say(s.worker[3], net_push(s.worker[3], 1, 2 * MB, 0));
+			post(s.worker[3], notice(s.worker[3], 5000000));
+		post(s.worker[2], net_push(s.worker[2], 1, MB, 0));
+		post(s.worker[3], net_push(s.worker[3], 1, 2 * MB, 0));
 		for (int round = 0; round < 4; round++) {
 			for (uint16_t w = 0; w < WORKERS; w++) {
 				grant = peer_grant(s.worker[w], w, 1);
@@ -71,15 +71,15 @@ static void test_goes_first(void **state) {
 					continue;
 				position[w] = grant->position;
 			}
-			/* What has been granted ends, one after the other. */
+			/* Granted transfers end, one after the other. */
 			for (uint16_t w = 0; w < WORKERS; w++)
 				if (position[w] == (uint64_t)round + 1)
-					say(s.server,
-					    net_report(
-						    peer_grant(s.worker[w], w, 1),
-						    (uint64_t)round + 1,
-						    80000000
-					    ));
+					post(s.server,
+					     net_report(
+						     peer_grant(s.worker[w], w, 1),
+						     (uint64_t)round + 1,
+						     80000000
+					     ));
 			net_run(&s.net, 20 * HD_MS);
 		}
 		for (uint16_t w = 0; w < WORKERS; w++)
@@ -101,11 +101,11 @@ static void test_too_late_is_dropped(void **state) {
 
 	(void)state;
 	stage_open(&s, &net_plain);
-	say(s.worker[1], notice(s.worker[1], 100000));
-	say(s.worker[2], notice(s.worker[2], 2000000));
+	post(s.worker[1], notice(s.worker[1], 100000));
+	post(s.worker[2], notice(s.worker[2], 2000000));
 	net_run(&s.net, 2 * HD_MS);
-	say(s.worker[1], net_push(s.worker[1], 1, 4 * MB, 0));
-	say(s.worker[2], net_push(s.worker[2], 1, 4 * MB, 0));
+	post(s.worker[1], net_push(s.worker[1], 1, 4 * MB, 0));
+	post(s.worker[2], net_push(s.worker[2], 1, 4 * MB, 0));
 	net_run(&s.net, 20 * HD_MS);
 	drop = peer_last(s.worker[1], HD_MSG_DROP);
 	assert_non_null(drop);
@@ -117,7 +117,7 @@ static void test_too_late_is_dropped(void **state) {
 	assert_int_equal(node_of(&s, 1)->job->ungranted, 1);
 	assert_int_equal(node_of(&s, 1)->job->dropped_for[HD_REASON_PREEMPTED], 1);
 	/* Pulls are not held back: what it does with the model is its own. */
-	say(s.worker[1], net_pull(s.worker[1], 1));
+	post(s.worker[1], net_pull(s.worker[1], 1));
 	net_run(&s.net, 20 * HD_MS);
 	assert_int_equal(peer_count(s.worker[1], HD_MSG_DROP), 1);
 	net_close(&s.net);
@@ -130,13 +130,13 @@ static void test_time_is_over(void **state) {
 
 	(void)state;
 	stage_open(&s, &net_plain);
-	say(s.worker[1], net_push(s.worker[1], 1, MB, 0));
+	post(s.worker[1], net_push(s.worker[1], 1, MB, 0));
 	net_run(&s.net, 10 * HD_MS);
 	assert_true(had_grant(&s, 1, 1));
-	say(s.worker[1], notice(s.worker[1], 300000));
+	post(s.worker[1], notice(s.worker[1], 300000));
 	net_run(&s.net, HD_MS);
 	warned = s.net.now;
-	s.worker[1]->cut = true; /* killed, without a word */
+	s.worker[1]->cut = true; /* killed, without notice */
 	net_run(&s.net, 250 * HD_MS);
 	assert_non_null(node_of(&s, 1));
 	assert_int_equal(peer_count(s.server, HD_MSG_VOID), 0);
@@ -150,7 +150,8 @@ static void test_time_is_over(void **state) {
 	net_close(&s.net);
 }
 
-/* Who leaves in time is a worker that left. The words are checked: whose, how long, said again. */
+/* A worker that leaves in time is a worker that left. The fields of notices are checked: the worker, the time, and
+ * repetition. */
 static void test_words(void **state) {
 	struct hd_message leave = {.kind = HD_MSG_LEAVE}, m;
 	struct stage s;
@@ -158,26 +159,26 @@ static void test_words(void **state) {
 	(void)state;
 	stage_open(&s, &net_plain);
 	m = notice(s.worker[1], 0);
-	say(s.worker[1], m);
+	post(s.worker[1], m);
 	m.notice.left_us = HD_NOTICE_US_MAX + 1;
-	say(s.worker[1], m);
+	post(s.worker[1], m);
 	net_run(&s.net, 2 * HD_MS);
 	assert_int_equal(counters(&s.net)->hostile_value, 2);
 	m = notice(s.worker[1], 1000);
 	m.notice.worker = 2;
-	say(s.worker[1], m);
+	post(s.worker[1], m);
 	m = notice(s.worker[1], 1000);
 	m.notice.job++;
-	say(s.worker[1], m);
+	post(s.worker[1], m);
 	net_run(&s.net, 2 * HD_MS);
 	assert_int_equal(counters(&s.net)->hostile_owner, 2);
 	assert_int_equal(s.net.controller->noticed, 0);
 	/* Longer is not believed, shorter is. */
-	say(s.worker[1], notice(s.worker[1], 500000));
-	say(s.worker[1], notice(s.worker[1], 900000));
+	post(s.worker[1], notice(s.worker[1], 500000));
+	post(s.worker[1], notice(s.worker[1], 900000));
 	net_run(&s.net, 2 * HD_MS);
 	assert_true(node_of(&s, 1)->preempted_at < s.net.now + 500 * HD_MS);
-	say(s.worker[1], notice(s.worker[1], 200000));
+	post(s.worker[1], notice(s.worker[1], 200000));
 	net_run(&s.net, 2 * HD_MS);
 	assert_true(node_of(&s, 1)->preempted_at < s.net.now + 200 * HD_MS);
 	assert_int_equal(counters(&s.net)->notices, 1);
@@ -186,7 +187,7 @@ static void test_words(void **state) {
 	leave.leave.job = net_job(s.worker[1]);
 	leave.leave.worker = 1;
 	leave.leave.reason = HD_REASON_LEFT;
-	say(s.worker[1], leave);
+	post(s.worker[1], leave);
 	net_run(&s.net, 2 * HD_MS);
 	assert_null(node_of(&s, 1));
 	assert_int_equal(s.net.controller->noticed, 0);
@@ -205,7 +206,7 @@ static void test_is_shown(void **state) {
 
 	(void)state;
 	stage_open(&s, &net_plain);
-	say(s.worker[2], notice(s.worker[2], 30000000));
+	post(s.worker[2], notice(s.worker[2], 30000000));
 	net_run(&s.net, 1000 * HD_MS);
 	text = hd_controller_table(s.net.controller, "nodes", "", &error);
 	document = json_loads(text, 0, NULL);
@@ -234,7 +235,7 @@ static void test_is_shown(void **state) {
 
 /* --- roster --- */
 
-static void told(const struct peer *peer, struct hd_roster *roster) {
+static void take_roster(const struct peer *peer, struct hd_roster *roster) {
 	const struct hd_message *m = peer_last(peer, HD_MSG_ROSTER);
 
 	assert_non_null(m);
@@ -247,16 +248,16 @@ static void told(const struct peer *peer, struct hd_roster *roster) {
 	roster->change = m->roster.change;
 }
 
-/* Everybody who is there, and the server, is told the same. */
-static void agree(struct stage *s, unsigned there, struct hd_roster *roster) {
-	told(s->server, roster);
+/* All connected workers and the server receive the same roster. */
+static void agree(struct stage *s, unsigned present, struct hd_roster *roster) {
+	take_roster(s->server, roster);
 	for (uint16_t w = 0; w < WORKERS; w++) {
 		struct hd_roster mine;
 
-		assert_int_equal(hd_roster_has(roster, w), there >> w & 1);
-		if (!(there >> w & 1))
+		assert_int_equal(hd_roster_has(roster, w), present >> w & 1);
+		if (!(present >> w & 1))
 			continue;
-		told(s->worker[w], &mine);
+		take_roster(s->worker[w], &mine);
 		assert_int_equal(mine.change, roster->change);
 		assert_memory_equal(mine.ranks, roster->ranks, sizeof mine.ranks);
 	}
@@ -278,7 +279,7 @@ static void test_roster_follows(void **state) {
 	assert_int_equal(peer_count(s.worker[0], HD_MSG_ROSTER), words);
 	leave.leave.job = net_job(s.worker[1]);
 	leave.leave.worker = 1;
-	say(s.worker[1], leave);
+	post(s.worker[1], leave);
 	net_run(&s.net, 50 * HD_MS);
 	agree(&s, 0xd, &second);
 	assert_true(second.change > first.change);
@@ -307,7 +308,7 @@ static void test_roster_waits_for_who_is_late(void **state) {
 	late = s.net.controller->jobs[0]->workers[0];
 	s.worker[0]->cut = true;
 	for (int change = 0; change < 20; change++) {
-		say(s.worker[1], change % 2 ? net_register_worker(s.worker[1], 64, 1) : leave);
+		post(s.worker[1], change % 2 ? net_register_worker(s.worker[1], 64, 1) : leave);
 		net_run(&s.net, 30 * HD_MS);
 		assert_in_range(hd_session_queued(late->session), 1, 5);
 	}
@@ -318,7 +319,7 @@ static void test_roster_waits_for_who_is_late(void **state) {
 	net_close(&s.net);
 }
 
-/* One that comes back before anybody was told hears the number that the others have. */
+/* A worker that comes back before any other was notified gets the number that the others have. */
 static void test_roster_number_is_of_the_set(void **state) {
 	struct hd_roster before, after;
 	struct stage s;
@@ -330,7 +331,7 @@ static void test_roster_number_is_of_the_set(void **state) {
 	words = peer_count(s.worker[0], HD_MSG_ROSTER);
 	peer_restart(s.worker[2]);
 	net_run(&s.net, 20 * HD_MS);
-	say(s.worker[2], net_register_worker(s.worker[2], 64, 1));
+	post(s.worker[2], net_register_worker(s.worker[2], 64, 1));
 	net_run(&s.net, 100 * HD_MS);
 	agree(&s, 0xf, &after);
 	if (after.change == before.change)
@@ -338,7 +339,7 @@ static void test_roster_number_is_of_the_set(void **state) {
 	net_close(&s.net);
 }
 
-/* A new controller waits until everybody may be back, and counts on above. */
+/* A new controller waits until all may be back, and counts on from a higher number. */
 static void test_roster_after_a_restart(void **state) {
 	struct net_config again = net_plain;
 	struct hd_roster before, after;
@@ -354,12 +355,12 @@ static void test_roster_after_a_restart(void **state) {
 		peer_restart(s.worker[w]);
 	peer_restart(s.server);
 	net_run(&s.net, 20 * HD_MS);
-	say(s.server, net_register_server(s.server));
-	say(s.worker[0], net_register_worker(s.worker[0], 64, 1));
+	post(s.server, net_register_server(s.server));
+	post(s.worker[0], net_register_worker(s.worker[0], 64, 1));
 	net_run(&s.net, 200 * HD_MS);
 	assert_int_equal(net_count_events(&s.net, HD_EVENT_ROSTER) > 0, 1);
 	for (uint16_t w = 1; w < WORKERS; w++)
-		say(s.worker[w], net_register_worker(s.worker[w], 64, 1));
+		post(s.worker[w], net_register_worker(s.worker[w], 64, 1));
 	net_run(&s.net, HD_SECOND);
 	agree(&s, 0xf, &after);
 	assert_true(after.change > before.change);

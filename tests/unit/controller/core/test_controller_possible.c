@@ -42,8 +42,8 @@ static struct ctl_job *job_of(struct fixture *f) {
 	return ctl_job_find(f->net.controller, net_job(f->worker));
 }
 
-static void say_and_run(struct peer *peer, struct hd_message m) {
-	say(peer, m);
+static void send_and_run(struct peer *peer, struct hd_message m) {
+	post(peer, m);
 	net_run(peer->net, 5 * HD_MS);
 }
 
@@ -54,11 +54,11 @@ static void open_fixture(struct fixture *f, const struct net_config *config) {
 	f->worker = net_worker(&f->net, "t", "j", 0, 8);
 	f->other = net_server(&f->net, "ps2");
 	net_run(&f->net, SETTLED);
-	say_and_run(f->server, state_of(f, order(f->server)->generation));
+	send_and_run(f->server, state_of(f, order(f->server)->generation));
 }
 
-/* The controller's next life, with what this one kept. */
-static void next_life(struct fixture *f, const struct net_config *config) {
+/* The controller's next incarnation, with the state that this one kept. */
+static void next_process(struct fixture *f, const struct net_config *config) {
 	char *kept = f->net.kept, error[256];
 
 	f->net.kept = NULL;
@@ -70,10 +70,10 @@ static void next_life(struct fixture *f, const struct net_config *config) {
 }
 
 static void restart(struct fixture *f, const struct net_config *config) {
-	next_life(f, config);
-	say_and_run(f->server, net_register_server(f->server));
-	say_and_run(f->other, net_register_server(f->other));
-	say_and_run(f->worker, net_register_worker(f->worker, 8, 1));
+	next_process(f, config);
+	send_and_run(f->server, net_register_server(f->server));
+	send_and_run(f->other, net_register_server(f->other));
+	send_and_run(f->worker, net_register_worker(f->worker, 8, 1));
 }
 
 static json_t *show_jobs(struct fixture *f) {
@@ -81,19 +81,19 @@ static json_t *show_jobs(struct fixture *f) {
 	struct peer *shell = net_peer(&f->net, HD_ROLE_SHELL, "ops");
 
 	(void)snprintf(m.show.table, sizeof m.show.table, "jobs");
-	say(shell, m);
+	post(shell, m);
 	net_run(&f->net, 20 * HD_MS);
 	return shell->json ? json_loads(shell->json, 0, NULL) : NULL;
 }
 
 static void check_serves(struct fixture *f, uint32_t round) {
 	assert_string_equal(job_of(f)->server_host, "ps");
-	say_and_run(f->worker, net_push(f->worker, round, MB, hd_version_make(1, 30)));
+	send_and_run(f->worker, net_push(f->worker, round, MB, hd_version_make(1, 30)));
 	assert_non_null(peer_grant(f->worker, 0, round));
 	assert_true(peer_grant(f->worker, 0, round)->position < HD_POSITION_MAX);
 }
 
-/* A word on who serves that nobody can have given counts as none. */
+/* A report of a generation that no controller can have given counts as none. */
 static void test_generations(void **state) {
 	static const uint64_t wild[] = {
 		UINT64_MAX,
@@ -110,13 +110,13 @@ static void test_generations(void **state) {
 
 		open_fixture(&f, &first);
 		serving = order(f.server)->generation;
-		say_and_run(f.other, state_of(&f, wild[i]));
+		send_and_run(f.other, state_of(&f, wild[i]));
 		assert_int_equal(counters(&f.net)->hostile_value, 1);
 		assert_int_equal(order(f.other)->order, HD_REPLICA_RETIRE);
 		check_serves(&f, 1);
 		restart(&f, &second);
-		say_and_run(f.server, state_of(&f, serving));
-		say_and_run(f.other, state_of(&f, UINT64_MAX));
+		send_and_run(f.server, state_of(&f, serving));
+		send_and_run(f.other, state_of(&f, UINT64_MAX));
 		assert_int_equal(counters(&f.net)->hostile_value, 1);
 		check_serves(&f, 2);
 		net_close(&f.net);
@@ -131,9 +131,9 @@ static void test_generations_of_now(void **state) {
 	(void)state;
 	open_fixture(&f, &first);
 	restart(&f, &second);
-	say_and_run(f.server, state_of(&f, UINT64_C(1) << EPOCH_BITS | 1));
+	send_and_run(f.server, state_of(&f, UINT64_C(1) << EPOCH_BITS | 1));
 	serving = job_of(&f)->serving;
-	say_and_run(f.other, state_of(&f, (UINT64_C(2) << EPOCH_BITS) + 1000));
+	send_and_run(f.other, state_of(&f, (UINT64_C(2) << EPOCH_BITS) + 1000));
 	assert_int_equal(counters(&f.net)->hostile_value, 1);
 	assert_true(job_of(&f)->serving == serving);
 	assert_string_equal(job_of(&f)->server_host, "ps");
@@ -147,7 +147,7 @@ static void test_forgetful(void **state) {
 
 	(void)state;
 	open_fixture(&f, &first);
-	say_and_run(f.other, state_of(&f, former));
+	send_and_run(f.other, state_of(&f, former));
 	assert_int_equal(counters(&f.net)->hostile_value, 0);
 	assert_string_equal(job_of(&f)->server_host, "ps2");
 	assert_int_equal(order(f.server)->order, HD_REPLICA_RETIRE);
@@ -155,7 +155,7 @@ static void test_forgetful(void **state) {
 	net_close(&f.net);
 }
 
-/* What a former controller believed is not believed again: any true word is newer. */
+/* A former controller's impossible generation is not believed again: any true report is newer. */
 static void test_kept(void **state) {
 	struct fixture f;
 	char *kept, *number;
@@ -170,9 +170,9 @@ static void test_kept(void **state) {
 	number = strchr(number, '1');
 	assert_non_null(number);
 	*number = '9';
-	next_life(&f, &second);
-	say_and_run(f.other, net_register_server(f.other));
-	say_and_run(f.other, state_of(&f, (UINT64_C(1) << EPOCH_BITS) + 50));
+	next_process(&f, &second);
+	send_and_run(f.other, net_register_server(f.other));
+	send_and_run(f.other, state_of(&f, (UINT64_C(1) << EPOCH_BITS) + 50));
 	assert_int_equal(order(f.other)->order, HD_REPLICA_SERVE);
 	assert_string_equal(job_of(&f)->server_host, "ps2");
 	net_close(&f.net);
@@ -194,7 +194,7 @@ static void test_state(void **state) {
 	m[3].state.model_bytes = HD_MODEL_BYTES_MAX + 1;
 	m[4].state.inflight = HD_TRANSFERS_MAX + 1;
 	for (int i = 0; i < 5; i++)
-		say_and_run(f.server, m[i]);
+		send_and_run(f.server, m[i]);
 	assert_int_equal(counters(&f.net)->hostile_value, 5);
 	assert_int_equal(job_of(&f)->position, 40);
 	check_serves(&f, 1);
@@ -215,7 +215,7 @@ static void test_inflight(void **state) {
 	m.inflight.token = 9;
 	m.inflight.bytes = MB;
 	m.inflight.position = UINT64_C(1) << 63;
-	say_and_run(f.server, m);
+	send_and_run(f.server, m);
 	assert_int_equal(counters(&f.net)->hostile_value, 1);
 	assert_int_equal(job_of(&f)->position, 40);
 	assert_int_equal(f.net.controller->open_count, 0);
@@ -249,7 +249,7 @@ static void round_of_all(struct scene *s, uint32_t round) {
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(s, i, round, 1);
 	for (uint16_t i = 0; i < WORKERS; i++) {
-		assert_int_equal(told(s, i)->round, round);
+		assert_int_equal(reduce_sent(s, i)->round, round);
 		done(s, i, HD_OUTCOME_APPLIED);
 	}
 }
@@ -266,7 +266,7 @@ static struct peer *newcomer(struct scene *s) {
 static void refused_as(struct scene *s, struct hd_message m, const char *field) {
 	struct peer *wild = newcomer(s);
 
-	say_and_run(wild, m);
+	send_and_run(wild, m);
 	assert_ptr_equal(strstr(wild->refused, field), wild->refused);
 	assert_int_equal(peer_count(wild, HD_MSG_REGISTERED), 0);
 }
@@ -325,7 +325,7 @@ static void test_wild_member(void **state) {
 	m.report.attempt = 1;
 	m.report.direction = HD_REDUCE;
 	m.report.outcome = HD_OUTCOME_APPLIED;
-	say_and_run(s.workers[1], m);
+	send_and_run(s.workers[1], m);
 	assert_int_equal(counters(&s.net)->hostile_value, 1);
 	round_of_all(&s, 2);
 	net_close(&s.net);

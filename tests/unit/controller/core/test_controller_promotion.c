@@ -8,21 +8,22 @@
 #include <cmocka.h>
 
 /* The server has begun the job, and the other one, which keeps it, has caught up. */
-static void keep_up(struct stage *t, struct peer *server, struct peer *keeper, uint16_t life) {
+static void
+keep_up(struct stage *t, struct peer *server, struct peer *keeper, uint16_t incarnation) {
 	struct hd_message m = stage_state(t->worker, 30, 40);
 
-	m.state.version = hd_version_make(life, 30);
+	m.state.version = hd_version_make(incarnation, 30);
 	m.state.generation = stage_order(server)->generation;
-	say(server, m);
+	post(server, m);
 	net_run(&t->net, SETTLED);
 	assert_int_equal(stage_order(server)->order, HD_REPLICA_KEEP);
 	m = stage_follow(t, 30);
 	m.follow.generation = stage_order(server)->generation;
 	m.follow.state = HD_FOLLOW_CAUGHT_UP;
-	m.follow.version = hd_version_make(life, 30);
+	m.follow.version = hd_version_make(incarnation, 30);
 	m.follow.peer_ipv4 = keeper->addr.ipv4;
 	m.follow.peer_port = keeper->addr.port;
-	say(server, m);
+	post(server, m);
 	net_run(&t->net, 5 * HD_MS);
 	assert_true(t->net.controller->jobs[0]->replica.caught_up);
 }
@@ -48,7 +49,7 @@ static void open_swung(struct stage *t) {
 	assert_int_equal(counters(&t->net)->promotions_held, 0);
 	t->server->cut = false;
 	net_run(&t->net, 2 * HD_SECOND);
-	say(t->server, net_register_server(t->server));
+	post(t->server, net_register_server(t->server));
 	net_run(&t->net, 5 * HD_MS);
 	keep_up(t, t->replica, t->server, 3);
 	assert_server(t, t->replica);
@@ -71,11 +72,11 @@ static void test_is_not_given_back(void **state) {
 		t.replica->cut = false;
 		net_run(&t.net, 500 * HD_MS);
 		served = stage_order(t.replica)->generation;
-		say(t.replica, stage_register_replica(&t));
+		post(t.replica, stage_register_replica(&t));
 		m = stage_state(t.worker, 30, 40);
 		m.state.version = hd_version_make(3, 30);
 		m.state.generation = served;
-		say(t.replica, m);
+		post(t.replica, m);
 		net_run(&t.net, SETTLED);
 		assert_server(&t, t.replica);
 		assert_int_equal(stage_order(t.replica)->order, HD_REPLICA_SERVE);
@@ -87,7 +88,7 @@ static void test_is_not_given_back(void **state) {
 	net_close(&t.net);
 }
 
-/* Who is away for longer is, and each time for four times as long; after a calm minute at once. */
+/* A server that is away for longer is replaced, each time after four times as long; after a calm minute at once. */
 static void test_is_gone_for_longer(void **state) {
 	static const hd_ns waits[] = {4, 16, 64, 64, 0};
 	struct peer *at, *other;
@@ -108,7 +109,7 @@ static void test_is_gone_for_longer(void **state) {
 		assert_server(&t, other);
 		at->cut = false;
 		net_run(&t.net, 2 * HD_SECOND);
-		say(at, at == t.server ? net_register_server(at) : stage_register_replica(&t));
+		post(at, at == t.server ? net_register_server(at) : stage_register_replica(&t));
 		net_run(&t.net, 5 * HD_MS);
 		keep_up(&t, other, at, (uint16_t)(5 + i));
 		at = other;
@@ -117,8 +118,8 @@ static void test_is_gone_for_longer(void **state) {
 	net_close(&t.net);
 }
 
-/* A new process has less than its replica: nobody waits for it. Nor for one that says that it leaves. */
-static void test_is_another_life(void **state) {
+/* A new process has less than its replica: it is not waited for. Neither is one that reports that it leaves. */
+static void test_is_another_incarnation(void **state) {
 	for (int leaves = 0; leaves < 2; leaves++) {
 		struct stage t;
 
@@ -133,7 +134,7 @@ static void test_is_another_life(void **state) {
 			peer_restart(t.replica);
 			net_run(&t.net, 100 * HD_MS);
 			assert_int_equal(counters(&t.net)->promotions, 1);
-			say(t.replica, stage_register_replica(&t));
+			post(t.replica, stage_register_replica(&t));
 		}
 		net_run(&t.net, 5 * HD_MS);
 		assert_int_equal(counters(&t.net)->promotions, 2);
@@ -142,7 +143,7 @@ static void test_is_another_life(void **state) {
 	}
 }
 
-/* The replica goes as well: the server hears that it is alone when it is back. */
+/* The replica goes as well: the server is notified when it is back that it is alone. */
 static void test_both_are_away(void **state) {
 	struct stage t;
 
@@ -156,7 +157,7 @@ static void test_both_are_away(void **state) {
 	t.replica->cut = false;
 	net_run(&t.net, 500 * HD_MS);
 	assert_int_equal(stage_order(t.replica)->order, HD_REPLICA_KEEP);
-	say(t.replica, stage_register_replica(&t));
+	post(t.replica, stage_register_replica(&t));
 	net_run(&t.net, 5 * HD_MS);
 	assert_server(&t, t.replica);
 	assert_int_equal(stage_order(t.replica)->order, HD_REPLICA_ALONE);
@@ -179,7 +180,7 @@ static void begin_session(struct peer *peer) {
 }
 
 /* A server that has a new session may be the process that it was: then it stays the server. */
-static void test_session_begins_anew(void **state) {
+static void test_session_begins_again(void **state) {
 	struct stage t;
 
 	(void)state;
@@ -187,7 +188,7 @@ static void test_session_begins_anew(void **state) {
 	keep_up(&t, t.server, t.replica, 1);
 	begin_session(t.server);
 	assert_server(&t, NULL);
-	say(t.server, net_register_server(t.server));
+	post(t.server, net_register_server(t.server));
 	net_run(&t.net, 5 * HD_MS);
 	assert_server(&t, t.server);
 	net_run(&t.net, HD_SECOND);
@@ -205,9 +206,9 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_is_not_given_back),
 		cmocka_unit_test(test_is_gone_for_longer),
-		cmocka_unit_test(test_is_another_life),
+		cmocka_unit_test(test_is_another_incarnation),
 		cmocka_unit_test(test_both_are_away),
-		cmocka_unit_test(test_session_begins_anew),
+		cmocka_unit_test(test_session_begins_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes with one rank, on two hosts: who is there stays, as long as it lives and is not told to leave. */
+/* Two processes with one rank, on two hosts: the first stays, as long as it lives and was not told to leave. */
 #include "controller_net.h"
 
 #include <setjmp.h>
@@ -42,13 +42,13 @@ static hd_ns insist(struct fixture *f) {
 	while (!has_rank(f->newer) && refusal(f->newer) != HD_REASON_REFUSED) {
 		assert_true(f->net.now - from < 4 * DETECTION);
 		net_run(&f->net, AGAIN);
-		say(f->newer, net_register_worker(f->newer, 8, 1));
+		post(f->newer, net_register_worker(f->newer, 8, 1));
 		net_run(&f->net, HD_MS);
 	}
 	return f->net.now - from;
 }
 
-/* Both are well: somebody made a mistake, and is told so; who was there goes on. */
+/* Both are alive, by mistake: the newer one is refused with the reason; the older one goes on. */
 static void test_alive(void **state) {
 	struct fixture f;
 
@@ -57,7 +57,7 @@ static void test_alive(void **state) {
 	f.newer = net_worker(&f.net, "t", "j", 0, 8);
 	assert_int_equal(refusal(f.newer), HD_REASON_RANK_HELD);
 	assert_string_equal(f.newer->refused, "worker: rank 0 of job j is alive on host h1");
-	say(f.older, net_push(f.older, 1, MB, 0));
+	post(f.older, net_push(f.older, 1, MB, 0));
 	net_run(&f.net, HD_MS);
 	assert_non_null(peer_grant(f.older, 0, 1));
 	assert_true(insist(&f) >= 2 * DETECTION);
@@ -80,13 +80,13 @@ static void test_dead(void **state) {
 	assert_int_equal(refusal(f.newer), HD_REASON_RANK_HELD);
 	assert_true(insist(&f) <= DETECTION + 2 * AGAIN);
 	assert_true(has_rank(f.newer));
-	say(f.newer, net_push(f.newer, 1, MB, 0));
+	post(f.newer, net_push(f.newer, 1, MB, 0));
 	net_run(&f.net, HD_MS);
 	assert_non_null(peer_grant(f.newer, 0, 1));
 	/* It comes back: now it is the one that waits, and the newcomer stays. */
 	f.older->cut = false;
 	net_run(&f.net, DETECTION);
-	say(f.older, net_register_worker(f.older, 8, 1));
+	post(f.older, net_register_worker(f.older, 8, 1));
 	net_run(&f.net, HD_MS);
 	assert_int_equal(refusal(f.older), HD_REASON_RANK_HELD);
 	assert_int_equal(
@@ -104,7 +104,7 @@ static void test_has_notice(void **state) {
 	open_fixture(&f);
 	notice.notice.job = net_job(f.older);
 	notice.notice.left_us = 2000000;
-	say(f.older, notice);
+	post(f.older, notice);
 	net_run(&f.net, HD_MS);
 	f.newer = net_worker(&f.net, "t", "j", 0, 8);
 	assert_true(has_rank(f.newer));
@@ -119,7 +119,7 @@ static void test_has_left(void **state) {
 	open_fixture(&f);
 	leave.leave.job = net_job(f.older);
 	leave.leave.reason = HD_REASON_LEFT;
-	say(f.older, leave);
+	post(f.older, leave);
 	net_run(&f.net, HD_MS);
 	f.newer = net_worker(&f.net, "t", "j", 0, 8);
 	assert_true(has_rank(f.newer));
@@ -127,7 +127,7 @@ static void test_has_left(void **state) {
 }
 
 /* A wait that ended is not counted into the next one. */
-static void test_waits_anew(void **state) {
+static void test_waits_again(void **state) {
 	struct fixture f;
 	struct peer *third;
 
@@ -144,7 +144,7 @@ static void test_waits_anew(void **state) {
 	f.older = f.newer;
 	f.newer = third;
 	peer_forget(third);
-	say(third, net_register_worker(third, 8, 1));
+	post(third, net_register_worker(third, 8, 1));
 	assert_true(insist(&f) <= DETECTION + 2 * AGAIN);
 	assert_true(has_rank(third));
 	net_close(&f.net);
@@ -156,7 +156,7 @@ int main(void) {
 		cmocka_unit_test(test_dead),
 		cmocka_unit_test(test_has_notice),
 		cmocka_unit_test(test_has_left),
-		cmocka_unit_test(test_waits_anew),
+		cmocka_unit_test(test_waits_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#define TOLD_BYTES 4096
+#define EVENTS_BYTES 4096
 #define FIRST_EPOCH (UINT64_C(1) << 48) /* in a generation */
 
 /* A job stays where it was told to be: who begins it elsewhere, as a server that was cut off may, is told to forget it,
@@ -31,7 +31,7 @@ static void test_begun_elsewhere(void **state) {
 	net_run(&net, SETTLED);
 	m = stage_state(worker, 30, 40);
 	m.state.generation = serving;
-	say(server, m);
+	post(server, m);
 	net_run(&net, 5 * HD_MS);
 	for (int away = 0; away < 2; away++) {
 		if (away) {
@@ -41,7 +41,7 @@ static void test_begun_elsewhere(void **state) {
 		}
 		m = stage_state(worker, 0, 0);
 		m.state.version = hd_version_make(9, 0);
-		say(other, m);
+		post(other, m);
 		net_run(&net, 5 * HD_MS);
 		assert_int_equal(peer_count(other, HD_MSG_REPLICA), (unsigned)away + 1);
 		assert_int_equal(stage_order(other)->order, HD_REPLICA_RETIRE);
@@ -51,7 +51,7 @@ static void test_begun_elsewhere(void **state) {
 	}
 	server->cut = false;
 	net_run(&net, 2 * HD_SECOND);
-	say(server, net_register_server(server));
+	post(server, net_register_server(server));
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(stage_order(server)->order, HD_REPLICA_SERVE);
 	assert_true(stage_order(server)->generation > serving);
@@ -59,7 +59,8 @@ static void test_begun_elsewhere(void **state) {
 	net_close(&net);
 }
 
-/* After a restart only the generation tells which of two has the job by the newer word, whoever comes first. */
+/* After a restart only the generation tells which of two servers has the job by the newer order, in any order of
+ * arrival. */
 static void test_newer_word_wins(void **state) {
 	for (int first = 0; first < 2; first++) {
 		struct net_config second = net_plain;
@@ -77,15 +78,15 @@ static void test_newer_word_wins(void **state) {
 		for (uint32_t i = 0; i < net.peer_count; i++)
 			peer_restart(&net.peers[i]);
 		net_run(&net, 100 * HD_MS);
-		say(worker, net_register_worker(worker, 8, 0));
+		post(worker, net_register_worker(worker, 8, 0));
 		for (int i = 0; i < 2; i++) {
 			int which = i ^ first;
 			struct hd_message m = stage_state(worker, 30, 40);
 
 			m.state.generation = FIRST_EPOCH + 100 + (uint64_t)which;
 			m.state.version = hd_version_make((uint16_t)(9 - which), 30);
-			say(servers[which], net_register_server(servers[which]));
-			say(servers[which], m);
+			post(servers[which], net_register_server(servers[which]));
+			post(servers[which], m);
 			net_run(&net, 5 * HD_MS);
 		}
 		assert_string_equal(net.controller->jobs[0]->server_host, "ps2");
@@ -96,7 +97,7 @@ static void test_newer_word_wins(void **state) {
 	}
 }
 
-/* What the controller says of nodes, a line each: kind, host, name, address, job. */
+/* The controller's log of nodes, a line each: kind, host, name, address, job. */
 static void note_who(struct net *net, const struct hd_event *event) {
 	const struct hd_who *who = event->who;
 	char *text = net->user;
@@ -107,7 +108,7 @@ static void note_who(struct net *net, const struct hd_event *event) {
 	assert_non_null(event->who->host);
 	(void)snprintf(
 		text + used,
-		TOLD_BYTES - used,
+		EVENTS_BYTES - used,
 		"%s %s %s %08x:%u %s/%s\n",
 		hd_event_name(event->kind),
 		who->host,
@@ -120,7 +121,7 @@ static void note_who(struct net *net, const struct hd_event *event) {
 }
 
 static void
-assert_told(const char *told, const char *kind, const struct peer *peer, const char *job) {
+assert_event(const char *events, const char *kind, const struct peer *peer, const char *job) {
 	char line[160];
 
 	(void)snprintf(
@@ -134,22 +135,22 @@ assert_told(const char *told, const char *kind, const struct peer *peer, const c
 		peer->addr.port,
 		job
 	);
-	if (!strstr(told, line))
-		fail_msg("no '%s' in:\n%s", line, told);
+	if (!strstr(events, line))
+		fail_msg("no '%s' in:\n%s", line, events);
 }
 
-/* The server dies, its replica takes over and dies, the old one is back with nothing and has begun the job anew for a
+/* The server dies, its replica takes over and dies, the old one is back empty and has started the job again for a
  * worker that was cut off: the job waits for the replica, which has it. */
 static void test_promoted_one_is_away(void **state) {
 	struct peer *server, *replica, *worker;
-	char told[TOLD_BYTES] = "";
+	char events[EVENTS_BYTES] = "";
 	struct hd_message m;
 	struct net net;
 
 	(void)state;
 	net_open(&net, &net_plain);
 	net.on_event = note_who;
-	net.user = told;
+	net.user = events;
 	server = net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 8);
 	replica = net_peer(&net, HD_ROLE_REPLICA, "h2");
@@ -157,11 +158,11 @@ static void test_promoted_one_is_away(void **state) {
 	m.register_.role = HD_ROLE_REPLICA;
 	m.register_.data_ipv4 = replica->addr.ipv4;
 	m.register_.data_port = replica->addr.port;
-	say(replica, m);
+	post(replica, m);
 	net_run(&net, SETTLED);
 	m = stage_state(worker, 30, 40);
 	m.state.generation = stage_order(server)->generation;
-	say(server, m);
+	post(server, m);
 	net_run(&net, SETTLED);
 	assert_int_equal(stage_order(server)->order, HD_REPLICA_KEEP);
 	m = (struct hd_message){.kind = HD_MSG_FOLLOW};
@@ -173,28 +174,28 @@ static void test_promoted_one_is_away(void **state) {
 		.peer_ipv4 = replica->addr.ipv4,
 		.peer_port = replica->addr.port,
 	};
-	say(server, m);
+	post(server, m);
 	net_run(&net, 5 * HD_MS);
 	server->cut = true;
 	net_run(&net, 2 * HD_SECOND);
 	assert_int_equal(counters(&net)->promotions, 1);
 	assert_int_equal(stage_order(replica)->order, HD_REPLICA_SERVE);
-	assert_told(told, "node-up", server, "/");
-	assert_told(told, "node-up", worker, "t/j");
-	assert_told(told, "node-down", server, "/");
-	assert_told(told, "promoted", replica, "t/j");
+	assert_event(events, "node-up", server, "/");
+	assert_event(events, "node-up", worker, "t/j");
+	assert_event(events, "node-down", server, "/");
+	assert_event(events, "promoted", replica, "t/j");
 	m = stage_state(worker, 30, 40);
 	m.state.version = hd_version_make(3, 30);
 	m.state.generation = stage_order(replica)->generation;
-	say(replica, m);
+	post(replica, m);
 	net_run(&net, 5 * HD_MS);
 	replica->cut = true;
 	server->cut = false;
 	net_run(&net, 2 * HD_SECOND);
-	say(server, net_register_server(server));
+	post(server, net_register_server(server));
 	m = stage_state(worker, 0, 0);
 	m.state.version = hd_version_make(700, 0);
-	say(server, m);
+	post(server, m);
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(stage_order(server)->order, HD_REPLICA_RETIRE);
 	assert_null(net.controller->jobs[0]->server);
@@ -223,11 +224,11 @@ static void come_back(struct stage *t, uint16_t incarnation, uint64_t version) {
 	peer_restart(t->server);
 	net_run(&t->net, 100 * HD_MS);
 	assert_int_equal(counters(&t->net)->promotions, 0);
-	say(t->server, net_register_server(t->server));
+	post(t->server, net_register_server(t->server));
 	net_run(&t->net, 5 * HD_MS);
 	assert_int_equal(stage_order(t->server)->order, HD_REPLICA_SERVE);
 	m.state.version = hd_version_make(incarnation, version);
-	say(t->server, m);
+	post(t->server, m);
 	net_run(&t->net, 5 * HD_MS);
 }
 
@@ -241,7 +242,7 @@ static void assert_taken_over(struct stage *t, uint64_t lost) {
 	assert_string_equal(t->net.controller->jobs[0]->server_host, "h2");
 	m.state.version = hd_version_make(3, 20);
 	m.state.generation = stage_order(t->replica)->generation;
-	say(t->replica, m);
+	post(t->replica, m);
 	net_run(&t->net, 5 * HD_MS);
 	assert_int_equal(counters(&t->net)->rolled_back, lost);
 	/* Its former server is its replica now. */
@@ -261,7 +262,7 @@ static void test_comes_back_with_less(void **state) {
 		struct stage t;
 
 		stage_open(&t);
-		say(t.server, stage_follow(&t, 20));
+		post(t.server, stage_follow(&t, 20));
 		net_run(&t.net, 5 * HD_MS);
 		come_back(&t, begun[i].incarnation, begun[i].version);
 		assert_taken_over(&t, 10);
@@ -269,13 +270,13 @@ static void test_comes_back_with_less(void **state) {
 	}
 }
 
-/* Then it goes on, and its replica follows it again: nobody has told that to forget what it has. */
+/* Then it goes on, and its replica follows it again: the replica was not told to drop its state. */
 static void test_comes_back_with_as_much(void **state) {
 	struct stage t;
 
 	(void)state;
 	stage_open(&t);
-	say(t.server, stage_follow(&t, 20));
+	post(t.server, stage_follow(&t, 20));
 	net_run(&t.net, 5 * HD_MS);
 	come_back(&t, 2, 20);
 	assert_int_equal(counters(&t.net)->promotions, 0);
@@ -287,23 +288,24 @@ static void test_comes_back_with_as_much(void **state) {
 	net_close(&t.net);
 }
 
-/* Who goes on in the same life has more, whatever came of its words. */
-static void test_is_the_same_life(void **state) {
+/* A server that goes on in the same incarnation has more, even if its messages were lost. */
+static void test_is_the_same_incarnation(void **state) {
 	struct hd_message m;
 	struct stage t;
 
 	(void)state;
 	stage_open(&t);
-	say(t.server, stage_follow(&t, 20));
+	post(t.server, stage_follow(&t, 20));
 	net_run(&t.net, 5 * HD_MS);
 	come_back(&t, 1, 0);
 	assert_int_equal(counters(&t.net)->promotions, 0);
-	/* A new life that the controller has answered already may say less than what others hold of another history. */
-	say(t.replica, held_by(&t, 50));
+	/* A new incarnation that the controller has answered already may report less than others hold of another
+	 * history. */
+	post(t.replica, held_by(&t, 50));
 	m = stage_state(t.worker, 3, 0);
 	m.state.version = hd_version_make(9, 3);
 	m.state.generation = stage_order(t.server)->generation;
-	say(t.server, m);
+	post(t.server, m);
 	net_run(&t.net, 5 * HD_MS);
 	assert_int_equal(counters(&t.net)->promotions, 0);
 	net_close(&t.net);
@@ -321,11 +323,11 @@ static void test_replica_says_what_it_holds(void **state) {
 	for (uint32_t i = 0; i < t.net.peer_count; i++)
 		peer_restart(&t.net.peers[i]);
 	net_run(&t.net, 100 * HD_MS);
-	say(t.replica, stage_register_replica(&t));
-	say(t.replica, held_by(&t, 20));
+	post(t.replica, stage_register_replica(&t));
+	post(t.replica, held_by(&t, 20));
 	net_run(&t.net, 5 * HD_MS);
-	say(t.worker, net_register_worker(t.worker, 8, 0));
-	say(t.server, net_register_server(t.server));
+	post(t.worker, net_register_worker(t.worker, 8, 0));
+	post(t.server, net_register_server(t.server));
 	net_run(&t.net, 2 * HD_SECOND);
 	come_back(&t, 700, 0);
 	assert_taken_over(&t, 0); /* nothing is known of what is lost */
@@ -340,17 +342,17 @@ static void test_replica_is_gone_too(void **state) {
 
 		(void)state;
 		stage_open(&t);
-		say(t.server, stage_follow(&t, 20));
+		post(t.server, stage_follow(&t, 20));
 		net_run(&t.net, 5 * HD_MS);
 		peer_restart(t.replica);
 		net_run(&t.net, 100 * HD_MS);
 		if (second) {
 			other = t.replica;
 			t.replica = net_peer(&t.net, HD_ROLE_REPLICA, "h3");
-			say(t.replica, stage_register_replica(&t));
+			post(t.replica, stage_register_replica(&t));
 			net_run(&t.net, SETTLED);
-			say(other, stage_register_replica(&(struct stage){.replica = other}));
-			say(other, held_by(&t, 20));
+			post(other, stage_register_replica(&(struct stage){.replica = other}));
+			post(other, held_by(&t, 20));
 			net_run(&t.net, 5 * HD_MS);
 			assert_int_equal(stage_order(other)->order, HD_REPLICA_RETIRE);
 		}
@@ -366,7 +368,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_comes_back_with_less),
 		cmocka_unit_test(test_comes_back_with_as_much),
-		cmocka_unit_test(test_is_the_same_life),
+		cmocka_unit_test(test_is_the_same_incarnation),
 		cmocka_unit_test(test_replica_says_what_it_holds),
 		cmocka_unit_test(test_replica_is_gone_too),
 		cmocka_unit_test(test_begun_elsewhere),

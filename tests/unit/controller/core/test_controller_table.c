@@ -22,7 +22,7 @@ static json_t *show(struct peer *shell, const char *table, const char *filter) {
 	free(shell->json);
 	shell->json = NULL;
 	shell->refused[0] = '\0';
-	say(shell, m);
+	post(shell, m);
 	net_run(shell->net, 20 * HD_MS);
 	return shell->json ? json_loads(shell->json, 0, NULL) : NULL;
 }
@@ -66,13 +66,13 @@ static void stage_open(struct stage *s) {
 	s->b = net_worker(&s->net, "team", "mnist", 1, 1);
 	s->shell = net_peer(&s->net, HD_ROLE_SHELL, "ctl");
 	net_run(&s->net, 1200 * HD_MS); /* the restart's grace */
-	say(s->a, net_push(s->a, 1, 2 * MB, 0)); /* 200 ms */
+	post(s->a, net_push(s->a, 1, 2 * MB, 0)); /* 200 ms */
 	net_run(&s->net, HD_MS);
-	say(s->server, net_report(peer_grant(s->a, 0, 1), 10, 0));
-	say(s->a, net_push(s->a, 2, MB, 5)); /* too old: the next is 11, its bound 6 */
+	post(s->server, net_report(peer_grant(s->a, 0, 1), 10, 0));
+	post(s->a, net_push(s->a, 2, MB, 5)); /* too old: the next is 11, its bound 6 */
 	net_run(&s->net, 5 * HD_MS);
-	say(s->a, net_push(s->a, 3, MB, 10));
-	say(s->b, net_pull(s->b, 1));
+	post(s->a, net_push(s->a, 3, MB, 10));
+	post(s->b, net_pull(s->b, 1));
 	net_run(&s->net, 5 * HD_MS);
 }
 
@@ -123,7 +123,7 @@ static void test_guesses(void **state) {
 
 	(void)state;
 	stage_open(&s);
-	say(s.server, net_report(peer_grant(s.a, 0, 3), 11, 8 * MB));
+	post(s.server, net_report(peer_grant(s.a, 0, 3), 11, 8 * MB));
 	net_run(&s.net, 200 * HD_MS);
 	for (int i = 0; i < 2; i++) {
 		json_t *table = show(s.shell, tables[i], "");
@@ -143,7 +143,7 @@ static void test_guesses(void **state) {
 	net_close(&s.net);
 }
 
-/* Who is told to receive a train says how it came. Returns how many did. */
+/* The node that is to receive a train reports its arrival. Returns how many did. */
 static uint32_t answer_probes(struct net *net, uint16_t moments, uint64_t duration_ns) {
 	uint32_t answered = 0;
 
@@ -160,7 +160,7 @@ static uint32_t answer_probes(struct net *net, uint16_t moments, uint64_t durati
 				m.probed.moments = moments;
 				m.probed.duration_ns = duration_ns;
 				peer->log[k].probe.token = 0; /* once */
-				say(peer, m);
+				post(peer, m);
 				answered++;
 			}
 	}
@@ -189,8 +189,8 @@ static void test_guesses_do_not_grow(void **state) {
 	(void)state;
 	stage_open(&s);
 	/* They used their links, and told nothing of them. */
-	say(s.server, net_report(peer_grant(s.a, 0, 3), 11, 0));
-	say(s.b, net_report(peer_grant(s.server, 1, 1), 11, 0));
+	post(s.server, net_report(peer_grant(s.a, 0, 3), 11, 0));
+	post(s.b, net_report(peer_grant(s.server, 1, 1), 11, 0));
 	assert_true(answer_all(&s.net, 0, 0) > 5);
 	table = show(s.shell, "links", "");
 	assert_int_equal(row_count(table), links);
@@ -221,7 +221,7 @@ static void test_what_and_why(void **state) {
 	assert_int_equal(count(table, 0, "position"), 2);
 	assert_int_equal(count(table, 0, "deadline"), 1);
 	json_decref(table);
-	/* A token lets its holder write into a transfer: nobody is shown one. */
+	/* A token lets its holder write into a transfer: it is never shown. */
 	assert_null(strstr(s.shell->json, "token"));
 
 	table = show(s.shell, "drops", "");
@@ -281,7 +281,7 @@ static void test_pages(void **state) {
 	net_run(&net, 1200 * HD_MS);
 	for (uint32_t round = 1; round <= 150; round++)
 		for (int i = 0; i < 8; i++)
-			say(worker[i], net_push(worker[i], round, MB, 0));
+			post(worker[i], net_push(worker[i], round, MB, 0));
 	net_run(&net, 50 * HD_MS);
 	seen = calloc(1201, 1);
 	for (;;) {

@@ -10,7 +10,7 @@
 
 struct hd_elastic_price policy_even, policy_bell;
 struct hd_elastic_task policy_task;
-struct hd_elastic_desk *policy_desk;
+struct hd_elastic_context *policy_context;
 
 void policy_near(double value, double wanted, double within) {
 	if (!(fabs(value - wanted) <= within))
@@ -21,13 +21,14 @@ int policy_begin(void **state) {
 	static const double shape[] = {0.6, 0.175, 0.2, 1};
 	char error[128];
 
-	policy_desk = calloc(1, sizeof *policy_desk);
-	return !policy_desk || hd_elastic_price_uniform(0.2, 1, &policy_even, error, sizeof error)
+	policy_context = calloc(1, sizeof *policy_context);
+	return !policy_context
+		|| hd_elastic_price_uniform(0.2, 1, &policy_even, error, sizeof error)
 		|| hd_elastic_price_gaussian(shape, &policy_bell, error, sizeof error);
 }
 
 int policy_end(void **state) {
-	free(policy_desk);
+	free(policy_context);
 	return 0;
 }
 
@@ -43,7 +44,7 @@ void policy_set(const struct hd_elastic_price *price, double deadline_s, double 
 		.n_max = 16,
 		.iterations_max = 1000000,
 	};
-	hd_elastic_desk_init(policy_desk, &policy_task);
+	hd_elastic_context_init(policy_context, &policy_task);
 }
 
 /* One second a step: time is steps. */
@@ -55,5 +56,5 @@ void policy_set_plain(double epsilon, double deadline_s) {
 	policy_set(&one, deadline_s, epsilon);
 	policy_task.pace = (struct hd_elastic_pace){.count = 1, .n = {1}, .step_s = {1}};
 	policy_task.n_max = 1024;
-	hd_elastic_desk_init(policy_desk, &policy_task);
+	hd_elastic_context_init(policy_context, &policy_task);
 }

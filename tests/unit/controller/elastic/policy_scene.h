@@ -7,7 +7,7 @@
 
 extern struct hd_elastic_price policy_even, policy_bell; /* uniform, Gaussian */
 extern struct hd_elastic_task policy_task;
-extern struct hd_elastic_desk *policy_desk;
+extern struct hd_elastic_context *policy_context;
 
 /* Setup and teardown of a group of tests. */
 int policy_begin(void **state);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many workers a job should have: who is told what, who is sent away, what is refused, what the next life knows. */
+/* The number of workers of a job: messages, the workers that are told to leave, refused commands, state that stays. */
 #include "controller_net.h"
 #include "ctl_elastic.h"
 
@@ -40,7 +40,7 @@ static const struct hd_msg_done *command(struct stage *s, const char *object, co
 	(void)snprintf(m.command.object, sizeof m.command.object, "%s", object);
 	(void)snprintf(m.command.target, sizeof m.command.target, "mnist");
 	(void)snprintf(m.command.value, sizeof m.command.value, "%s", value);
-	say(s->shell, m);
+	post(s->shell, m);
 	net_run(&s->net, 5 * HD_MS);
 	assert_int_equal(peer_last(s->shell, HD_MSG_DONE)->done.request, s->request);
 	return &peer_last(s->shell, HD_MSG_DONE)->done;
@@ -66,7 +66,7 @@ static void leave(struct stage *s, uint16_t rank) {
 
 	m.leave.job = net_job(s->worker[rank]);
 	m.leave.worker = rank;
-	say(s->worker[rank], m);
+	post(s->worker[rank], m);
 }
 
 static struct hd_message report(const struct stage *s, uint16_t rank, uint32_t step, double loss) {
@@ -84,7 +84,7 @@ static struct hd_message report(const struct stage *s, uint16_t rank, uint32_t s
 
 static void report_all(struct stage *s, uint32_t step, double loss) {
 	for (uint16_t w = 0; w < WORKERS; w++)
-		say(s->worker[w], report(s, w, step, loss));
+		post(s->worker[w], report(s, w, step, loss));
 	net_run(&s->net, 2 * HD_MS);
 }
 
@@ -102,8 +102,8 @@ static json_t *shown(struct stage *s) {
 	return row;
 }
 
-/* Everybody in `there` and the server have heard one and the same newest change. */
-static struct hd_msg_roster agreed(struct stage *s, unsigned there) {
+/* All workers in `present` and the server have received the same newest change. */
+static struct hd_msg_roster agreed(struct stage *s, unsigned present) {
 	const struct hd_message *m = peer_last(s->server, HD_MSG_ROSTER);
 	struct hd_msg_roster said;
 
@@ -112,7 +112,7 @@ static struct hd_msg_roster agreed(struct stage *s, unsigned there) {
 	for (uint16_t w = 0; w < WORKERS; w++) {
 		const struct hd_msg_roster *own;
 
-		if (!(there >> w & 1))
+		if (!(present >> w & 1))
 			continue;
 		own = &peer_last(s->worker[w], HD_MSG_ROSTER)->roster;
 		assert_true(own->change == said.change);
@@ -125,8 +125,8 @@ static struct hd_msg_roster agreed(struct stage *s, unsigned there) {
 	return said;
 }
 
-/* Without a policy nobody says how many, and nothing is scaled. */
-static void test_nobody(void **state) {
+/* Without a policy there is no target, and nothing is scaled. */
+static void test_no_worker(void **state) {
 	struct hd_msg_roster said;
 	struct stage s;
 	json_t *row;
@@ -147,7 +147,7 @@ static void test_nobody(void **state) {
 	net_close(&s.net);
 }
 
-/* Two are too many: those with the highest ranks are told to leave, once; all is one change. */
+/* Two are surplus: those with the highest ranks are told to leave, once; all is one change. */
 static void test_manual(void **state) {
 	struct hd_msg_roster said, after;
 	struct stage s;
@@ -181,7 +181,7 @@ static void test_manual(void **state) {
 	net_close(&s.net);
 }
 
-/* Who is preempted anyway counts as gone, and who observes does not count. */
+/* A worker that is preempted anyway counts as gone, and an observer does not count. */
 static void test_counts_who_leaves(void **state) {
 	struct hd_message m = {.kind = HD_MSG_NOTICE};
 	struct stage s;
@@ -190,7 +190,7 @@ static void test_counts_who_leaves(void **state) {
 	m.notice.job = net_job(s.worker[0]);
 	m.notice.worker = 0;
 	m.notice.left_us = 5000000;
-	say(s.worker[0], m);
+	post(s.worker[0], m);
 	net_run(&s.net, 5 * HD_MS);
 	set(&s, "policy=manual n=3");
 	net_run(&s.net, 50 * HD_MS);
@@ -242,15 +242,15 @@ static void test_refusals(void **state) {
 	/* Reports: of another's rank, without samples, of a loss that is none. */
 	m = report(&s, 1, 1, 1);
 	m.observe.worker = 2;
-	say(s.worker[1], m);
+	post(s.worker[1], m);
 	net_run(&s.net, 2 * HD_MS);
 	assert_int_equal(counters(&s.net)->hostile_owner, 1);
 	m = report(&s, 1, 1, NAN);
-	say(s.worker[1], m);
+	post(s.worker[1], m);
 	m = report(&s, 1, 1, 1);
 	m.observe.samples = 0;
-	say(s.worker[1], m);
-	say(s.worker[1], report(&s, 1, 0, 1));
+	post(s.worker[1], m);
+	post(s.worker[1], report(&s, 1, 0, 1));
 	net_run(&s.net, 2 * HD_MS);
 	assert_int_equal(counters(&s.net)->hostile_value, 3);
 	assert_int_equal(elastic_of(&s)->owner.account.step, 0);
@@ -272,10 +272,10 @@ static void test_growth(void **state) {
 	set(&s, "policy=growth n=4 eta=1.5 n_max=12");
 	assert_int_equal(elastic_of(&s)->owner.target, 4);
 	for (uint16_t w = 0; w < 3; w++)
-		say(s.worker[w], report(&s, w, 1, 2));
+		post(s.worker[w], report(&s, w, 1, 2));
 	net_run(&s.net, 5 * HD_MS);
 	assert_int_equal(elastic_of(&s)->owner.account.step, 0);
-	say(s.worker[3], report(&s, 3, 1, 4));
+	post(s.worker[3], report(&s, 3, 1, 4));
 	net_run(&s.net, 5 * HD_MS);
 	assert_int_equal(elastic_of(&s)->owner.account.step, 1);
 	assert_float_equal(elastic_of(&s)->owner.seen.loss, 2.5, 1e-12);
@@ -283,7 +283,7 @@ static void test_growth(void **state) {
 	assert_int_equal(elastic_of(&s)->owner.target, 6);
 	net_run(&s.net, 50 * HD_MS);
 	assert_int_equal(agreed(&s, 0xf).target, 6);
-	say(s.worker[1], report(&s, 1, 2, 2));
+	post(s.worker[1], report(&s, 1, 2, 2));
 	net_run(&s.net, 1200 * HD_MS);
 	assert_int_equal(elastic_of(&s)->owner.account.step, 2);
 	assert_int_equal(elastic_of(&s)->owner.target, 9);
@@ -298,7 +298,7 @@ static void test_growth(void **state) {
 }
 
 /* The controller ends, and a new one knows what it has kept. */
-static void next_life(struct stage *s) {
+static void next_process(struct stage *s) {
 	struct net_config again = net_plain;
 	char error[256], *kept = s->net.kept;
 
@@ -308,11 +308,11 @@ static void next_life(struct stage *s) {
 	assert_int_equal(hd_controller_restore(s->net.controller, kept, error, sizeof error), 0);
 	free(kept);
 	net_run(&s->net, 400 * HD_MS);
-	say(s->server, net_register_server(s->server));
+	post(s->server, net_register_server(s->server));
 }
 
-/* What is used counts by the workers that there are; and goes on counting in the next life. */
-static void test_next_life(void **state) {
+/* Worker time is counted by the workers that there are, and goes on counting in the next incarnation. */
+static void test_next_process(void **state) {
 	struct hd_msg_roster said;
 	struct stage s;
 	double used;
@@ -326,20 +326,20 @@ static void test_next_life(void **state) {
 	assert_float_equal(elastic_of(&s)->owner.account.money, used * 0.36 / 3600, 1e-3);
 	report_all(&s, 7, 1);
 	command(&s, "set", "tau=2"); /* whatever was kept before */
-	next_life(&s);
+	next_process(&s);
 	assert_int_equal(elastic_of(&s)->owner.account.step, 7);
 	assert_float_equal(elastic_of(&s)->owner.account.worker_s, used, 0.5);
 	assert_float_equal(elastic_of(&s)->owner.price, 0.36, 0);
 	assert_int_equal(elastic_of(&s)->owner.target, 4);
 	for (uint16_t w = 0; w < WORKERS; w++)
-		say(s.worker[w], net_register_worker(s.worker[w], TAU, 1));
+		post(s.worker[w], net_register_worker(s.worker[w], TAU, 1));
 	net_run(&s.net, HD_SECOND);
 	said = agreed(&s, 0xf);
 	assert_int_equal(hd_version_incarnation(said.change), 2);
 	assert_int_equal(said.target, 4);
 	assert_int_equal(said.tau_max, 8);
 	assert_float_equal(said.scale, 1, 0);
-	/* Spent at last: down to n_min, and never to nobody. */
+	/* The budget is spent: down to n_min, and never to 0. */
 	net_run(&s.net, 6 * HD_SECOND);
 	assert_int_equal(elastic_of(&s)->owner.target, 2);
 	said = agreed(&s, 0xf);
@@ -375,19 +375,19 @@ static void test_scale_falls(void **state) {
 }
 
 /* Of new processes, or of those that were cut off. */
-static void come(struct stage *s, bool anew) {
+static void come(struct stage *s, bool again) {
 	for (uint16_t w = 0; w < WORKERS; w++) {
 		s->worker[w]->cut = false;
-		if (anew)
+		if (again)
 			peer_restart(s->worker[w]);
 	}
 	net_run(&s->net, 5 * HD_SECOND);
 	for (uint16_t w = 0; w < WORKERS; w++)
-		say(s->worker[w], net_register_worker(s->worker[w], TAU, 1));
+		post(s->worker[w], net_register_worker(s->worker[w], TAU, 1));
 	net_run(&s->net, HD_SECOND);
 }
 
-/* All workers go, and others come, who count their steps from 1: the factor goes on. In the next life, too. */
+/* All workers go, and others come, who count their steps from 1: the factor goes on. In the next incarnation, too. */
 static void test_scale_goes_on(void **state) {
 	for (int restarts = 0; restarts < 2; restarts++) {
 		struct stage s;
@@ -397,13 +397,13 @@ static void test_scale_goes_on(void **state) {
 		report_all(&s, 28, 2);
 		/* The step that three of them have reported counts, though the fourth does not come to it. */
 		for (uint16_t w = 0; w < 3; w++)
-			say(s.worker[w], report(&s, w, 29, 2));
+			post(s.worker[w], report(&s, w, 29, 2));
 		for (uint16_t w = 0; w < WORKERS; w++)
 			leave(&s, w);
 		net_run(&s.net, 50 * HD_MS);
 		assert_int_equal(job_of(&s)->roster.count, 0);
 		if (restarts)
-			next_life(&s);
+			next_process(&s);
 		come(&s, true);
 		(void)scaled(&s, 0.25f);
 		report_all(&s, 1, 2);
@@ -435,7 +435,7 @@ static void test_scale_after_a_cut(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nobody),
+		cmocka_unit_test(test_no_worker),
 		cmocka_unit_test(test_manual),
 		cmocka_unit_test(test_scale_falls),
 		cmocka_unit_test(test_scale_goes_on),
@@ -443,7 +443,7 @@ int main(void) {
 		cmocka_unit_test(test_counts_who_leaves),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_growth),
-		cmocka_unit_test(test_next_life),
+		cmocka_unit_test(test_next_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,7 +129,7 @@ static void test_observations(void **state) {
 	assert_int_equal(e.account.step, 3);
 }
 
-/* What words() gives, set() takes, and gives again. */
+/* set() takes the output of words(), and words() gives the same again. */
 static void test_words(void **state) {
 	static const char *const words[] = {
 		"policy=fixed n=3",
@@ -147,7 +147,7 @@ static void test_words(void **state) {
 		assert_int_equal(hd_elastic_words(&e, text, sizeof text), strlen(words[i]));
 		assert_string_equal(text, words[i]);
 	}
-	/* What is not named stays; another policy has its own. */
+	/* Settings that are not named stay; another policy has its own. */
 	hd_elastic_init(&e);
 	assert_int_equal(set(&e, 0, 3, "policy=manual n=6 notice=9"), 0);
 	assert_int_equal(set(&e, 0, 3, "n=4"), 0);
@@ -158,7 +158,8 @@ static void test_words(void **state) {
 	assert_string_equal(text, "policy=fixed n=3 notice=9");
 }
 
-/* All that was said is what a later life takes, and base with it: what has no room is refused, and nothing changes. */
+/* A later incarnation takes all settings, and base with them: settings without room are refused, and nothing
+ * changes. */
 static void test_words_have_room(void **state) {
 	static const char more[]
 		= "scale=growing scale_max=6.123456789 scale_every=123456 scale_factor=1.123456789 "
@@ -292,7 +293,7 @@ static void test_shape(void **state) {
 	assert_int_equal(shape.sync_count, 6);
 	assert_int_equal(shape.tau_max, 0);
 	assert_float_equal(shape.scale, 1, 0);
-	/* Fewer than the target: what is there counts. More: they are on their way out. */
+	/* With fewer than the target the present number counts. With more, the surplus is leaving. */
 	shape = hd_elastic_shape(&e, &sync, 4);
 	assert_int_equal(shape.sync_count, 3);
 	assert_float_equal(shape.scale, 0.5, 0);

@@ -67,7 +67,7 @@ static void test_scale_by_steps(void **state) {
 		assert_float_equal(scale_after(&e, 4999) * rules[i].rate, rules[i].at_5000, 1e-7);
 		/* Never 0, which would be the job's own. */
 		assert_true(scale_after(&e, UINT64_MAX - 1) > 0);
-		/* A later life goes on where this one was. */
+		/* A later incarnation goes on from the state of this one. */
 		assert_true(hd_elastic_words(&e, again, sizeof again) > 0);
 		hd_elastic_init(&next);
 		set(&next, again);
@@ -106,7 +106,7 @@ static void test_scale_goes_on(void **state) {
 		assert_int_equal(e.account.steps, 48 + i);
 	}
 	assert_float_equal(scale_of(&e), 1 / 6.0, 1e-7);
-	/* Who came later may be the only one to report. */
+	/* The worker that came later may be the only one to report. */
 	assert_float_equal(scale_after(&e, 1), 1 / 6.0, 1e-7);
 	hd_elastic_count(&e, 7, 0);
 	hd_elastic_count(&e, 8, 8);

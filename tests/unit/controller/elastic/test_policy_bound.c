@@ -136,7 +136,7 @@ static void test_growth(void **state) {
 	near(hd_elastic_growth_error(&model, &g, 1000), 0.4445725623, 5e-11);
 	g.most = 8;
 	near(hd_elastic_growth_error(&model, &g, 1000), 0.5647595661, 5e-11);
-	/* What is printed as the bound of the capped growth is below it: the larger of two partial sums. */
+	/* The printed bound of the capped growth is below it: the larger of two partial sums. */
 	assert_true(hd_elastic_growth_error(&model, &g, 1000) > 0.511977);
 	assert_int_equal(hd_elastic_growth_workers(&g, 1), 2);
 	assert_int_equal(hd_elastic_growth_workers(&g, 2), 3);

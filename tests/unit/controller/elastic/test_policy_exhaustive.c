@@ -150,10 +150,10 @@ static void test_stairs_exhaustive(void **state) {
 		random_trace(seed, 12, 6, false, &stairs);
 		policy_set(&stairs, 280 * pow(1.1, seed), 0.8);
 		policy_task.n_max = 8;
-		hd_elastic_desk_init(policy_desk, &policy_task);
+		hd_elastic_context_init(policy_context, &policy_task);
 		const double least = cheapest_by_hand(&stairs);
 
-		if (hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_TWO_BID, &plan)) {
+		if (hd_elastic_scan(policy_context, HD_ELASTIC_KIND_TWO_BID, &plan)) {
 			assert_true(isinf(least));
 			hd_elastic_price_fini(&stairs);
 			none++;
@@ -163,7 +163,9 @@ static void test_stairs_exhaustive(void **state) {
 		second += plan.bid_low < plan.bid;
 		/* With given steps, too: no dearer than what the scan found with as many. */
 		assert_int_equal(
-			hd_elastic_two_bid(policy_desk, plan.n, plan.n_high, plan.iterations, &one),
+			hd_elastic_two_bid(
+				policy_context, plan.n, plan.n_high, plan.iterations, &one
+			),
 			0
 		);
 		policy_near(one.cost, plan.cost, 1e-9 * least);
@@ -186,10 +188,10 @@ static void test_stairs_of_many(void **state) {
 		policy_set(&stairs, 600 + 200 * seed, 1.5);
 		for (uint32_t n = 3; n <= 9; n++)
 			for (uint32_t high = 1; high < n; high++) {
-				struct hd_elastic_plan two = {.fails = HD_ELASTIC_FAILS_WAY};
+				struct hd_elastic_plan two = {.fails = HD_ELASTIC_FAILS_KIND};
 				uint32_t looks;
 
-				looks = hd_elastic_stairs(policy_desk, n, high, 0, &two);
+				looks = hd_elastic_stairs(policy_context, n, high, 0, &two);
 				assert_in_range(looks, 1, HD_ELASTIC_LOOKS_MAX);
 				stopped += looks == HD_ELASTIC_LOOKS_MAX;
 				if (two.fails != HD_ELASTIC_FAILS_NONE)
@@ -197,11 +199,11 @@ static void test_stairs_of_many(void **state) {
 				assert_true(two.error <= policy_task.epsilon * (1 + 1e-9));
 				assert_true(two.seconds <= policy_task.deadline_s * (1 + 1e-9));
 			}
-		if (hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_ONE_BID, &one) == 0) {
+		if (hd_elastic_scan(policy_context, HD_ELASTIC_KIND_ONE_BID, &one) == 0) {
 			struct hd_elastic_plan two;
 
 			assert_int_equal(
-				hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_TWO_BID, &two), 0
+				hd_elastic_scan(policy_context, HD_ELASTIC_KIND_TWO_BID, &two), 0
 			);
 			assert_true(two.cost <= one.cost * (1 + 1e-9));
 			cheaper += two.cost < one.cost;

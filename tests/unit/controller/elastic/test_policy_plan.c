@@ -31,14 +31,14 @@ static void test_bids(void **state) {
 		policy_set(rows[i].bell ? &policy_bell : &policy_even, rows[i].deadline_s, 0.8);
 		plan = (struct hd_elastic_plan
 		){.n = 8, .n_high = 8, .iterations = 1000, .bid = 1, .bid_low = 1};
-		hd_elastic_evaluate(policy_desk, &plan);
+		hd_elastic_evaluate(policy_context, &plan);
 		policy_near(plan.cost, 4800, 1e-6);
 		policy_near(plan.seconds, 1000, 1e-9);
-		assert_int_equal(hd_elastic_one_bid(policy_desk, 8, 1000, &plan), 0);
+		assert_int_equal(hd_elastic_one_bid(policy_context, 8, 1000, &plan), 0);
 		policy_near(plan.bid, rows[i].bid, 5e-11);
 		policy_near(plan.cost, rows[i].cost, 5e-7);
 		policy_near(plan.seconds, rows[i].deadline_s, 1e-6);
-		assert_int_equal(hd_elastic_two_bid(policy_desk, 8, 4, 1000, &plan), 0);
+		assert_int_equal(hd_elastic_two_bid(policy_context, 8, 4, 1000, &plan), 0);
 		policy_near(plan.gamma, 0.4200956214, 5e-11);
 		policy_near(plan.inverse, 0.1974880473, 5e-11);
 		policy_near(plan.bid, rows[i].high, 5e-11);
@@ -59,7 +59,7 @@ static void test_market_played(void **state) {
 	uint32_t done = 0;
 
 	policy_set(&policy_even, 2000, 0.8);
-	assert_int_equal(hd_elastic_two_bid(policy_desk, 8, 4, 1000, &plan), 0);
+	assert_int_equal(hd_elastic_two_bid(policy_context, 8, 4, 1000, &plan), 0);
 	step_s = plan.gamma * 1 + (1 - plan.gamma) * 0.9;
 	hd_random_init(&random, 7);
 	while (done < steps) {
@@ -81,33 +81,33 @@ static void test_clamps(void **state) {
 	struct hd_elastic_plan plan;
 
 	policy_set(&policy_even, 1e6, 0.8);
-	/* Four are enough with so many steps at 1.2: gamma = 0, nobody bids low. */
+	/* Four are enough with this many steps at 1.2: gamma = 0, no worker bids low. */
 	policy_task.epsilon = 1.2;
-	assert_int_equal(hd_elastic_two_bid(policy_desk, 8, 4, 1000, &plan), 0);
+	assert_int_equal(hd_elastic_two_bid(policy_context, 8, 4, 1000, &plan), 0);
 	policy_near(plan.gamma, 0, 0);
 	policy_near(plan.bid_low, 0.2, 0);
 	/* With too few steps even eight at all times are not: the error fails, by so much. */
 	policy_task.epsilon = 0.8;
-	assert_int_equal(hd_elastic_two_bid(policy_desk, 8, 4, 300, &plan), -ERANGE);
+	assert_int_equal(hd_elastic_two_bid(policy_context, 8, 4, 300, &plan), -ERANGE);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_ERROR);
 	policy_near(plan.reached, hd_elastic_error(&policy_task.model, 1.0 / 8, 300), 1e-12);
 	policy_near(plan.allowed, 0.8, 0);
 	/* And without time: the deadline, with the highest bids. */
 	policy_set(&policy_even, 900, 0.8);
-	assert_int_equal(hd_elastic_one_bid(policy_desk, 8, 1000, &plan), -ERANGE);
+	assert_int_equal(hd_elastic_one_bid(policy_context, 8, 1000, &plan), -ERANGE);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_DEADLINE);
 	policy_near(plan.reached - plan.allowed, 100, 1e-9);
-	assert_int_equal(hd_elastic_two_bid(policy_desk, 8, 4, 1000, &plan), -ERANGE);
+	assert_int_equal(hd_elastic_two_bid(policy_context, 8, 4, 1000, &plan), -ERANGE);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_DEADLINE);
 	/* n equal: two bids are one. */
 	policy_set(&policy_even, 2000, 0.8);
-	assert_int_equal(hd_elastic_two_bid(policy_desk, 8, 8, 1000, &plan), 0);
+	assert_int_equal(hd_elastic_two_bid(policy_context, 8, 8, 1000, &plan), 0);
 	policy_near(plan.bid, 0.6, 1e-12);
 	policy_near(plan.cost, 3200, 1e-9);
 	/* A bid below every price: no step is ever made, and the plan says so. */
 	plan = (struct hd_elastic_plan
 	){.n = 8, .n_high = 8, .iterations = 1000, .bid = 0.1, .bid_low = 0.1};
-	hd_elastic_evaluate(policy_desk, &plan);
+	hd_elastic_evaluate(policy_context, &plan);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_DEADLINE);
 	assert_true(isinf(plan.seconds) && plan.cost == 0);
 }
@@ -143,25 +143,31 @@ static void test_scan(void **state) {
 	for (size_t i = 0; i < 3; i++) {
 		policy_set_plain(cases[i].epsilon, cases[i].deadline_s);
 		assert_int_equal(
-			hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan), 0
+			hd_elastic_scan(policy_context, HD_ELASTIC_KIND_PREEMPTIBLE, &plan), 0
 		);
 		assert_int_equal(plan.n, cases[i].n);
 		assert_int_equal(plan.iterations, cases[i].iterations);
 		policy_near(plan.cost, cases[i].n * cases[i].iterations, 1e-9);
 	}
 	policy_set_plain(0.6, 200);
-	assert_int_equal(hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan), -ERANGE);
+	assert_int_equal(
+		hd_elastic_scan(policy_context, HD_ELASTIC_KIND_PREEMPTIBLE, &plan), -ERANGE
+	);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_DEADLINE);
 	assert_true(plan.reached > 200);
 	/* No number of workers is enough: the floor of the most, beside what is wanted. */
 	policy_set_plain(0.003, 1e6);
-	assert_int_equal(hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan), -ERANGE);
+	assert_int_equal(
+		hd_elastic_scan(policy_context, HD_ELASTIC_KIND_PREEMPTIBLE, &plan), -ERANGE
+	);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_ERROR);
 	policy_near(plan.reached, 4.0 / 1024, 1e-12);
 	policy_near(plan.allowed, 0.003, 0);
 	policy_set_plain(0.6, 1e6);
 	policy_task.iterations_max = 100;
-	assert_int_equal(hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan), -ERANGE);
+	assert_int_equal(
+		hd_elastic_scan(policy_context, HD_ELASTIC_KIND_PREEMPTIBLE, &plan), -ERANGE
+	);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_ITERATIONS);
 }
 
@@ -174,16 +180,16 @@ static void test_scan_is_exhaustive(void **state) {
 
 		policy_set(&policy_even, deadline_s, 0.7);
 		policy_task.active = (struct hd_active){HD_ACTIVE_BINOMIAL, .q = 0.7};
-		hd_elastic_desk_init(policy_desk, &policy_task);
+		hd_elastic_context_init(policy_context, &policy_task);
 		best = (struct hd_elastic_plan
 		){.fails = HD_ELASTIC_FAILS_ERROR, .reached = INFINITY, .allowed = 1};
 		for (uint32_t n = 1; n <= 16; n++)
 			for (uint32_t j = 1; j <= 3000; j++) {
-				(void)hd_elastic_preemptible(policy_desk, n, j, &one);
+				(void)hd_elastic_preemptible(policy_context, n, j, &one);
 				if (one.fails == HD_ELASTIC_FAILS_NONE)
 					hd_elastic_keep(&best, &one);
 			}
-		if (hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_PREEMPTIBLE, &plan)) {
+		if (hd_elastic_scan(policy_context, HD_ELASTIC_KIND_PREEMPTIBLE, &plan)) {
 			assert_int_not_equal(best.fails, HD_ELASTIC_FAILS_NONE);
 			continue;
 		}
@@ -198,15 +204,15 @@ static void two_bid_exhaustive(const struct hd_elastic_price *price, double dead
 
 	policy_set(price, deadline_s, 0.8);
 	policy_task.n_max = 10;
-	hd_elastic_desk_init(policy_desk, &policy_task);
+	hd_elastic_context_init(policy_context, &policy_task);
 	for (uint32_t n = 1; n <= 10; n++)
 		for (uint32_t high = 1; high <= n; high++)
 			for (uint32_t j = 1; j <= 1500; j++) {
-				(void)hd_elastic_two_bid(policy_desk, n, high, j, &one);
+				(void)hd_elastic_two_bid(policy_context, n, high, j, &one);
 				if (one.fails == HD_ELASTIC_FAILS_NONE)
 					hd_elastic_keep(&best, &one);
 			}
-	if (hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_TWO_BID, &plan)) {
+	if (hd_elastic_scan(policy_context, HD_ELASTIC_KIND_TWO_BID, &plan)) {
 		assert_int_not_equal(best.fails, HD_ELASTIC_FAILS_NONE);
 		return;
 	}
@@ -232,8 +238,8 @@ static void test_stairs(void **state) {
 		const double deadline_s = 300 * pow(1.15, i);
 
 		policy_set(&stairs, deadline_s, 0.8);
-		for (int way = 0; way < HD_ELASTIC_WAYS; way++) {
-			if (hd_elastic_scan(policy_desk, (enum hd_elastic_way)way, &plan))
+		for (int kind = 0; kind < HD_ELASTIC_KINDS; kind++) {
+			if (hd_elastic_scan(policy_context, (enum hd_elastic_kind)kind, &plan))
 				continue;
 			assert_true(plan.error <= 0.8 * (1 + 1e-9));
 			assert_true(plan.seconds <= deadline_s * (1 + 1e-9));
@@ -243,34 +249,34 @@ static void test_stairs(void **state) {
 	hd_elastic_price_fini(&stairs);
 }
 
-static void test_all_ways(void **state) {
-	struct hd_elastic_plan plans[HD_ELASTIC_WAYS];
+static void test_all_kinds(void **state) {
+	struct hd_elastic_plan plans[HD_ELASTIC_KINDS];
 	char text[200];
 	int best;
 
 	policy_set(&policy_even, 2000, 0.8);
-	best = hd_elastic_scan_all(policy_desk, plans);
+	best = hd_elastic_scan_all(policy_context, plans);
 	assert_true(best >= 0);
-	for (int way = 0; way < HD_ELASTIC_WAYS; way++) {
-		assert_int_equal(plans[way].way, way);
-		assert_int_equal(plans[way].fails, HD_ELASTIC_FAILS_NONE);
-		assert_true(plans[way].cost >= plans[best].cost * (1 - 1e-9));
-		assert_true(plans[way].error <= 0.8 * (1 + 1e-9));
-		assert_true(plans[way].seconds <= 2000 * (1 + 1e-9));
-		hd_elastic_why(&plans[way], &plans[best], text, sizeof text);
-		assert_non_null(strstr(text, way == best ? "least money" : "costs"));
+	for (int kind = 0; kind < HD_ELASTIC_KINDS; kind++) {
+		assert_int_equal(plans[kind].kind, kind);
+		assert_int_equal(plans[kind].fails, HD_ELASTIC_FAILS_NONE);
+		assert_true(plans[kind].cost >= plans[best].cost * (1 - 1e-9));
+		assert_true(plans[kind].error <= 0.8 * (1 + 1e-9));
+		assert_true(plans[kind].seconds <= 2000 * (1 + 1e-9));
+		hd_elastic_why(&plans[kind], &plans[best], text, sizeof text);
+		assert_non_null(strstr(text, kind == best ? "least money" : "costs"));
 	}
 	/* More freedom never costs more. */
-	assert_true(plans[HD_ELASTIC_WAY_ONE_BID].cost <= plans[HD_ELASTIC_WAY_FIXED].cost);
-	assert_true(plans[HD_ELASTIC_WAY_TWO_BID].cost <= plans[HD_ELASTIC_WAY_ONE_BID].cost);
-	assert_true(plans[HD_ELASTIC_WAY_DYNAMIC].cost <= plans[HD_ELASTIC_WAY_ONE_BID].cost);
-	assert_true(plans[HD_ELASTIC_WAY_GROWTH].cost <= plans[HD_ELASTIC_WAY_PREEMPTIBLE].cost);
+	assert_true(plans[HD_ELASTIC_KIND_ONE_BID].cost <= plans[HD_ELASTIC_KIND_FIXED].cost);
+	assert_true(plans[HD_ELASTIC_KIND_TWO_BID].cost <= plans[HD_ELASTIC_KIND_ONE_BID].cost);
+	assert_true(plans[HD_ELASTIC_KIND_DYNAMIC].cost <= plans[HD_ELASTIC_KIND_ONE_BID].cost);
+	assert_true(plans[HD_ELASTIC_KIND_GROWTH].cost <= plans[HD_ELASTIC_KIND_PREEMPTIBLE].cost);
 	/* Nothing meets it: each says which bound, and by how much. */
 	policy_set(&policy_even, 100, 0.8);
-	assert_int_equal(hd_elastic_scan_all(policy_desk, plans), -ERANGE);
-	for (int way = 0; way < HD_ELASTIC_WAYS; way++) {
-		assert_int_equal(plans[way].fails, HD_ELASTIC_FAILS_DEADLINE);
-		hd_elastic_why(&plans[way], NULL, text, sizeof text);
+	assert_int_equal(hd_elastic_scan_all(policy_context, plans), -ERANGE);
+	for (int kind = 0; kind < HD_ELASTIC_KINDS; kind++) {
+		assert_int_equal(plans[kind].fails, HD_ELASTIC_FAILS_DEADLINE);
+		hd_elastic_why(&plans[kind], NULL, text, sizeof text);
 		assert_non_null(strstr(text, "s too many"));
 	}
 }
@@ -279,7 +285,7 @@ static void test_dynamic(void **state) {
 	struct hd_elastic_plan plan, rest;
 
 	policy_set(&policy_even, 2000, 0.8);
-	assert_int_equal(hd_elastic_scan(policy_desk, HD_ELASTIC_WAY_DYNAMIC, &plan), 0);
+	assert_int_equal(hd_elastic_scan(policy_context, HD_ELASTIC_KIND_DYNAMIC, &plan), 0);
 	if (plan.first_iterations > 0) {
 		assert_int_equal(
 			hd_elastic_replan(
@@ -309,8 +315,8 @@ static void test_growing(void **state) {
 
 	policy_set_plain(0.6, 1e6);
 	policy_task.n_max = 20;
-	hd_elastic_desk_init(policy_desk, &policy_task);
-	assert_int_equal(hd_elastic_grow(policy_desk, 2, 1.005, INFINITY, &plan), 0);
+	hd_elastic_context_init(policy_context, &policy_task);
+	assert_int_equal(hd_elastic_grow(policy_context, 2, 1.005, INFINITY, &plan), 0);
 	const struct hd_elastic_growth g = {.first = 2, .eta = 1.005, .chi = 1, .most = 20};
 
 	for (uint32_t j = 1; error > 0.6; j++) {
@@ -321,24 +327,24 @@ static void test_growing(void **state) {
 	policy_near(plan.error, error, 1e-12);
 	/* Two workers at first, and never enough at the end. */
 	policy_task.epsilon = 0.15;
-	assert_int_equal(hd_elastic_grow(policy_desk, 2, 1.005, INFINITY, &plan), -ERANGE);
+	assert_int_equal(hd_elastic_grow(policy_context, 2, 1.005, INFINITY, &plan), -ERANGE);
 	assert_int_equal(plan.fails, HD_ELASTIC_FAILS_ERROR);
 	policy_near(plan.reached, 0.2, 1e-12);
 }
 
 static void test_n_sync(void **state) {
-	struct hd_elastic_plan plans[HD_ELASTIC_WAYS];
+	struct hd_elastic_plan plans[HD_ELASTIC_KINDS];
 
 	policy_set(&policy_even, 1e5, 1.2);
 	policy_task.pace
 		= (struct hd_elastic_pace){.rate = 1, .sync = HD_ELASTIC_SYNC_FIRST, .needed = 4};
-	hd_elastic_desk_init(policy_desk, &policy_task);
-	assert_true(hd_elastic_scan_all(policy_desk, plans) >= 0);
-	assert_int_equal(plans[HD_ELASTIC_WAY_TWO_BID].fails, HD_ELASTIC_FAILS_WAY);
-	for (int way = 0; way < HD_ELASTIC_WAYS; way++)
-		if (plans[way].fails == HD_ELASTIC_FAILS_NONE) {
-			assert_true(plans[way].n >= 4 && isfinite(plans[way].cost));
-			policy_near(plans[way].inverse, 0.25, 1e-12);
+	hd_elastic_context_init(policy_context, &policy_task);
+	assert_true(hd_elastic_scan_all(policy_context, plans) >= 0);
+	assert_int_equal(plans[HD_ELASTIC_KIND_TWO_BID].fails, HD_ELASTIC_FAILS_KIND);
+	for (int kind = 0; kind < HD_ELASTIC_KINDS; kind++)
+		if (plans[kind].fails == HD_ELASTIC_FAILS_NONE) {
+			assert_true(plans[kind].n >= 4 && isfinite(plans[kind].cost));
+			policy_near(plans[kind].inverse, 0.25, 1e-12);
 		}
 }
 
@@ -381,7 +387,7 @@ int main(void) {
 		cmocka_unit_test(test_scan_is_exhaustive),
 		cmocka_unit_test(test_two_bids_search),
 		cmocka_unit_test(test_stairs),
-		cmocka_unit_test(test_all_ways),
+		cmocka_unit_test(test_all_kinds),
 		cmocka_unit_test(test_dynamic),
 		cmocka_unit_test(test_growing),
 		cmocka_unit_test(test_n_sync),

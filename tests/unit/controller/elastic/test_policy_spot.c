@@ -94,7 +94,7 @@ static void test_preemptible(void **state) {
 	assert_int_equal(decide(0), 9);
 	hd_elastic_count(&owner, 1, 6);
 	assert_int_equal(decide(1), 9);
-	assert_non_null(strstr(owner.reason, "9 are planned, 6 are there: 3"));
+	assert_non_null(strstr(owner.reason, "9 planned, 6 present: 3"));
 	observe(2, 495, 9, 1, 1);
 	assert_int_equal(decide(2), 1);
 	refuses("policy=preemptible", "n: policy preemptible needs it");

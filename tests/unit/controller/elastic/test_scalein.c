@@ -434,8 +434,8 @@ static void run_for(struct world *w, struct hd_scalein *s, uint32_t workers, dou
 	}
 }
 
-/* 8 workers until 50 s after the knee, then 6: what is said of one more, asked four times at most, and what is true of
- * those that went. */
+/* 8 workers until 50 s after the knee, then 6: the answer about one more, asked four times at most, and the true effect
+ * of those that went. */
 static enum hd_scalein_why asked(const struct world *like, uint64_t seed, double *truth) {
 	struct hd_scalein_options options = hd_scalein_defaults();
 	enum hd_scalein_why why = HD_SCALEIN_KEEP;
@@ -478,7 +478,7 @@ static uint32_t removals(const struct world *like, const char *name) {
 		WORLD_SEEDS,
 		count[HD_SCALEIN_REMOVE],
 		count[HD_SCALEIN_KEEP],
-		count[HD_SCALEIN_UNSURE]
+		count[HD_SCALEIN_UNKNOWN]
 	);
 	return count[HD_SCALEIN_REMOVE];
 }
@@ -495,7 +495,7 @@ static void test_hurts(void **state) {
 	}
 }
 
-/* Nobody misses them: another one goes, where noise lets the losses say so. */
+/* The loss does not suffer: another one goes, if noise permits a statement about the losses. */
 static void test_does_not_hurt(void **state) {
 	static const struct {
 		double noise;

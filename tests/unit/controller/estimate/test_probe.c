@@ -74,7 +74,7 @@ arrives(struct hd_probes *trains,
 	return hd_probes_packet(trains, at, &packet, probed);
 }
 
-/* What a shaper's bucket lets through at once is skipped; then one packet every 120 us. */
+/* Packets that a shaper's bucket lets through at once are skipped; then one packet every 120 us. */
 static void measures_spacing(void **state) {
 	const struct kept kept = sent_probe();
 	struct hd_probes trains = PROBES;
@@ -95,7 +95,7 @@ static void measures_spacing(void **state) {
 	assert_int_equal(probed.packets, HD_PROBE_PACKETS - HD_PROBE_SKIP - 1);
 	assert_int_equal(probed.moments, probed.packets);
 	assert_int_equal(probed.duration_ns, (hd_ns)probed.packets * 120 * HD_US);
-	/* It is over: nobody expects its packets any more. */
+	/* It is over: its packets are not expected any more. */
 	assert_false(arrives(&trains, &kept, HD_PROBE_PACKETS - 1, at, &probed));
 	assert_int_equal(trains.dropped, 1);
 	assert_int_equal(trains.received, 1);
@@ -143,7 +143,8 @@ static void losses_and_strangers(void **state) {
 	assert_int_equal(probed.packets, 2);
 }
 
-/* Who sees the token says nothing of the link: any bit that differs, another key, and a token that is not sealed. */
+/* An attacker that sees the token cannot report about the link: any bit that differs, another key, and a token that is
+ * not sealed. */
 static void forged(void **state) {
 	struct kept kept = sent_probe();
 	struct hd_probes trains = PROBES, unsealed = PROBES;
@@ -166,7 +167,7 @@ static void forged(void **state) {
 	assert_int_equal(unsealed.refused, 1);
 }
 
-/* Nobody makes a node send more than its bound, or the impossible. */
+/* No message makes a node send more than its bound, or an impossible train. */
 static void refusals(void **state) {
 	static struct kept kept;
 	struct hd_probes trains = PROBES;
@@ -197,7 +198,7 @@ static void refusals(void **state) {
 
 /* --- the view: a star of links 0.. towards hubs 10.. --- */
 
-static enum hd_view_word
+static enum hd_view_verdict
 train(struct hd_view *view, hd_ns at, uint32_t target, uint32_t other, double mbps) {
 	const uint32_t path[2] = {target, other};
 
@@ -287,7 +288,7 @@ static void cross(struct hd_view *view, hd_ns at, uint32_t towards, double mbps)
 	);
 }
 
-/* What trains that cross it tell of a trunk: three slow ones between hosts whose links were proven to be wide. */
+/* Samples of a trunk from trains that cross it: three slow ones between hosts whose links were proven to be wide. */
 static void trunks(void **state) {
 	struct hd_view *view = NULL;
 	hd_ns at = 100 * HD_SECOND;
@@ -313,7 +314,7 @@ static void trunks(void **state) {
 	assert_estimate(view, 5, 150);
 	cross(view, at += HD_SECOND, 11, 61);
 	assert_estimate(view, 5, 62);
-	/* What was proven long ago may have changed since. */
+	/* A capacity that was proven long ago may have changed since. */
 	at += 20 * HD_SECOND;
 	for (int i = 0; i < 3; i++)
 		cross(view, at += HD_SECOND, 11, 30);

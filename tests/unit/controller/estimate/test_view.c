@@ -72,7 +72,7 @@ static void assert_within(double value, double truth, double share) {
 		fail_msg("%g is not within %g of %g", value, share, truth);
 }
 
-/* What a push from the host is planned with is what its path carries. */
+/* The planner's capacity for a push from the host is that of its path. */
 static void assert_paths(const struct world *world, double share) {
 	for (uint32_t h = 0; h < HOSTS; h++)
 		assert_within(
@@ -247,9 +247,9 @@ static void sample_of(struct world *world, uint32_t host, double rate, double be
 	);
 }
 
-/* Two uplinks of 200 are believed to carry 100: together they fill the server's link, so neither can
- * ever show more. A transfer that falls short beside another on a full link accuses nobody, and what
- * carries its estimate there is tried with more. */
+/* Two uplinks of 200 have estimates of 100: together they fill the server's link, so neither can ever show more. A
+ * transfer that falls short beside another on a full link lowers no estimate, and a link that carries its estimate
+ * there is tried with more. */
 static void underestimates_do_not_last(void **state) {
 	struct world w;
 
@@ -422,7 +422,7 @@ static void equal_parts_blame_no_host(void **state) {
 	hd_view_destroy(w.view);
 }
 
-/* What is tried beside a full link stays near what was seen. */
+/* Trials beside a full link stay near the measured rate. */
 static void tries_stay_near(void **state) {
 	struct world w;
 

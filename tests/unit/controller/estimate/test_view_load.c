@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What monitors report, in the view: shares worked by hand, totals, what is not believed. */
+/* Reports of monitors in the view: shares worked by hand, totals, reports that are not believed. */
 #include "hd_limits.h"
 #include "hd_view.h"
 
@@ -102,7 +102,7 @@ static void silence(void **state) {
 	hd_view_destroy(view);
 }
 
-/* What passed beside a transfer, from reports that it lay across. */
+/* The bytes that passed beside a transfer, from reports that it overlapped. */
 static void beside(void **state) {
 	struct hd_view *view = view_of(200 * MBIT);
 	struct hd_view_load load = others(HD_SECOND, 0, 1, 80 * MBIT);
@@ -158,10 +158,10 @@ static void totals_raise(void **state) {
 	hd_view_destroy(view);
 }
 
-/* Companions are reckoned; where a monitor counted, a link has not carried more than that. */
-static void counted_beats_reckoned(void **state) {
+/* The load of concurrent transfers is computed; where a monitor counted, a link has not carried more than that. */
+static void counted_beats_estimated(void **state) {
 	const uint32_t path[1] = {0};
-	const double reckoned[1] = {150 * MBIT};
+	const double estimated[1] = {150 * MBIT};
 	struct hd_view_load load = others(HD_SECOND, 0, 0, 0);
 	struct hd_view *view = view_of(100 * MBIT);
 	const struct hd_view_sample sample = {
@@ -172,7 +172,7 @@ static void counted_beats_reckoned(void **state) {
 		.limited = 1,
 		.path_count = 1,
 		.path = path,
-		.beside_bps = reckoned,
+		.beside_bps = estimated,
 	};
 
 	(void)state;
@@ -212,7 +212,7 @@ int main(void) {
 		cmocka_unit_test(silence),
 		cmocka_unit_test(beside),
 		cmocka_unit_test(totals_raise),
-		cmocka_unit_test(counted_beats_reckoned),
+		cmocka_unit_test(counted_beats_estimated),
 		cmocka_unit_test(nonsense),
 	};
 

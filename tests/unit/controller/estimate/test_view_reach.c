@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What transfers that ran side by side say of the link that they shared. */
+/* Samples of a link from transfers that shared it at the same time. */
 #include "hd_view.h"
 
 #include <math.h>

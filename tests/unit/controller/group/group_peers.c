@@ -21,11 +21,11 @@ struct peer *add_replica(struct scene *s) {
 	struct hd_message m = net_register_server(replica);
 
 	m.register_.role = HD_ROLE_REPLICA;
-	say(replica, m);
+	post(replica, m);
 	return replica;
 }
 
-void say_begun(struct scene *s) {
+void send_begun(struct scene *s) {
 	struct hd_message m = {.kind = HD_MSG_STATE};
 
 	assert_int_equal(peer_last(s->server, HD_MSG_REPLICA)->replica.order, HD_REPLICA_SERVE);
@@ -33,11 +33,11 @@ void say_begun(struct scene *s) {
 	m.state.version = hd_version_make(1, 0);
 	m.state.model_bytes = NET_MODEL_BYTES;
 	m.state.tau_max = 64;
-	say(s->server, m);
+	post(s->server, m);
 	net_run(&s->net, HD_SECOND);
 }
 
-void say_follow(struct scene *s, const struct peer *replica, uint8_t state) {
+void send_follow(struct scene *s, const struct peer *replica, uint8_t state) {
 	const struct hd_message *keep = peer_last(s->server, HD_MSG_REPLICA);
 	struct hd_message m = {.kind = HD_MSG_FOLLOW};
 
@@ -49,13 +49,13 @@ void say_follow(struct scene *s, const struct peer *replica, uint8_t state) {
 	m.follow.state = state;
 	m.follow.peer_ipv4 = keep->replica.peer_ipv4;
 	m.follow.peer_port = keep->replica.peer_port;
-	say(s->server, m);
+	post(s->server, m);
 	net_run(&s->net, HD_MS);
 }
 
 void push_all(struct scene *s, uint32_t round) {
 	for (uint16_t w = 0; w < WORKERS; w++)
-		say(s->workers[w], net_push(s->workers[w], round, MB, 0));
+		post(s->workers[w], net_push(s->workers[w], round, MB, 0));
 	net_run(&s->net, 5 * HD_MS);
 }
 
@@ -75,7 +75,7 @@ int inputs_of(const struct hd_msg_group *group) {
 	return hd_group_count(&group->inputs, HD_GROUP_INPUT_BYTES);
 }
 
-void say_held(struct scene *s, const struct hd_group_input *input) {
+void send_held(struct scene *s, const struct hd_group_input *input) {
 	struct hd_message m = {.kind = HD_MSG_REPORT};
 
 	m.report.job = net_job(s->workers[0]);
@@ -87,10 +87,10 @@ void say_held(struct scene *s, const struct hd_group_input *input) {
 	m.report.bytes = MB;
 	m.report.duration_ns = 100 * HD_MS;
 	m.report.rate_bps = 80000000;
-	say(s->aggregator, m);
+	post(s->aggregator, m);
 }
 
-void say_sum(
+void end_sum(
 	struct scene *s,
 	const struct hd_msg_members *members,
 	uint8_t outcome,
@@ -108,10 +108,10 @@ void say_sum(
 	m.report.bytes = members->bytes;
 	m.report.duration_ns = 100 * HD_MS;
 	m.report.rate_bps = 80000000;
-	say(s->server, m);
+	post(s->server, m);
 }
 
-void say_copy(struct scene *s, struct peer *peer, uint64_t token, uint8_t outcome) {
+void send_copy(struct scene *s, struct peer *peer, uint64_t token, uint8_t outcome) {
 	struct hd_message m = {.kind = HD_MSG_REPORT};
 
 	m.report.job = net_job(s->workers[0]);
@@ -123,11 +123,11 @@ void say_copy(struct scene *s, struct peer *peer, uint64_t token, uint8_t outcom
 	m.report.bytes = MB;
 	m.report.duration_ns = 100 * HD_MS;
 	m.report.rate_bps = 80000000;
-	say(peer, m);
+	post(peer, m);
 	net_run(&s->net, HD_MS);
 }
 
-void say_group_failed(struct scene *s, const struct hd_msg_group *group) {
+void send_group_failed(struct scene *s, const struct hd_msg_group *group) {
 	struct hd_message m = {.kind = HD_MSG_REPORT};
 
 	m.report.job = group->job;
@@ -135,7 +135,7 @@ void say_group_failed(struct scene *s, const struct hd_msg_group *group) {
 	m.report.token = group->group;
 	m.report.outcome = HD_OUTCOME_FAILED;
 	m.report.reason = HD_REASON_NO_MEMORY;
-	say(s->aggregator, m);
+	post(s->aggregator, m);
 }
 
 bool has_void(const struct peer *peer, uint64_t token, uint8_t *reason) {

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* What GROUP, MEMBERS and the GRANTs say agrees, field by field. */
+/* GROUP, MEMBERS and the GRANTs agree, field by field. */
 static void check_agreement(struct scene *s) {
 	const struct hd_msg_group *group = newest_group(s);
 	const struct hd_msg_members *members = newest_members(s);
@@ -59,7 +59,7 @@ static void check_agreement(struct scene *s) {
 	assert_true(fabs((double)members->weight - weight) < 1e-4);
 }
 
-static void test_a_group_is_told(void **state) {
+static void test_a_group_is_notified(void **state) {
 	struct scene s;
 	uint32_t direct = 0;
 
@@ -69,7 +69,7 @@ static void test_a_group_is_told(void **state) {
 	check_agreement(&s);
 	assert_true(counters(&s.net)->groups >= 1);
 	assert_true(counters(&s.net)->grouped >= 2);
-	/* Everybody else that is granted goes to the server. */
+	/* All other granted pushes go to the server. */
 	for (uint16_t w = 0; w < WORKERS; w++) {
 		const struct hd_msg_grant *grant = peer_grant(s.workers[w], w, 1);
 
@@ -93,16 +93,16 @@ static void finish_round(struct scene *s, uint64_t *version) {
 			const struct hd_msg_grant *grant = peer_grant(s->workers[w], w, 1);
 
 			if (grant && grant->position == position)
-				say(s->server, net_report(grant, ++*version, 80000000));
+				post(s->server, net_report(grant, ++*version, 80000000));
 		}
 	for (uint32_t i = 0; i < count; i++) {
 		const struct hd_group_input input = hd_group_get_input(&group->inputs, i);
 
-		say_held(s, &input);
+		send_held(s, &input);
 	}
 	net_run(&s->net, 5 * HD_MS);
 	*version += count;
-	say_sum(s, members, HD_OUTCOME_APPLIED, *version);
+	end_sum(s, members, HD_OUTCOME_APPLIED, *version);
 }
 
 static void test_a_sum_is_applied(void **state) {
@@ -129,7 +129,7 @@ static void test_a_sum_is_applied(void **state) {
 }
 
 /* While members come in their ways are reserved, and the sum's; nothing beyond the estimate. */
-static void test_books(void **state) {
+static void test_reservations(void **state) {
 	struct hd_controller *c;
 	struct scene s;
 
@@ -147,10 +147,10 @@ static void test_books(void **state) {
 	const struct hd_msg_group *group = newest_group(&s);
 	const struct hd_group_input input = hd_group_get_input(&group->inputs, 0);
 	const struct ctl_transfer *t = ctl_transfer_by_token(c, input.token);
-	assert_true(t->book_count > 0);
-	say_held(&s, &input);
+	assert_true(t->reserved_count > 0);
+	send_held(&s, &input);
 	net_run(&s.net, HD_MS);
-	assert_int_equal(t->book_count, 0);
+	assert_int_equal(t->reserved_count, 0);
 	assert_true(t->state == CTL_HELD);
 	net_close(&s.net);
 }
@@ -182,7 +182,7 @@ static void test_no_groups(void **state) {
 	m.command.verb = HD_VERB_DRAIN;
 	(void)snprintf(m.command.target, sizeof m.command.target, "a1");
 	(void)snprintf(m.command.object, sizeof m.command.object, "host");
-	say(shell, m);
+	post(shell, m);
 	net_run(&s.net, HD_MS);
 	push_all(&s, 1);
 	assert_null(newest_group(&s));
@@ -194,17 +194,17 @@ static void test_no_groups(void **state) {
 	m.command.verb = HD_VERB_SET;
 	(void)snprintf(m.command.object, sizeof m.command.object, "aggregation");
 	(void)snprintf(m.command.value, sizeof m.command.value, "off");
-	say(shell, m);
+	post(shell, m);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(peer_last(shell, HD_MSG_DONE)->done.reason, HD_REASON_NONE);
 	push_all(&s, 1);
 	assert_null(newest_group(&s));
 	(void)snprintf(m.command.value, sizeof m.command.value, "on");
-	say(shell, m);
+	post(shell, m);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(peer_last(shell, HD_MSG_DONE)->done.reason, HD_REASON_NONE);
 	(void)snprintf(m.command.value, sizeof m.command.value, "maybe");
-	say(shell, m);
+	post(shell, m);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(peer_last(shell, HD_MSG_DONE)->done.reason, HD_REASON_REFUSED);
 	net_close(&s.net);
@@ -219,7 +219,7 @@ static void test_a_model_is_relayed(void **state) {
 	(void)state;
 	open_scene(&s, MEMORY);
 	for (uint16_t w = 0; w < WORKERS; w++)
-		say(s.workers[w], net_pull(s.workers[w], 1));
+		post(s.workers[w], net_pull(s.workers[w], 1));
 	net_run(&s.net, 5 * HD_MS);
 	const struct hd_msg_group *group = newest_group(&s);
 	assert_non_null(group);
@@ -260,12 +260,12 @@ static void test_a_model_is_relayed(void **state) {
 	m.report.bytes = NET_MODEL_BYTES;
 	m.report.duration_ns = 400 * HD_MS;
 	m.report.rate_bps = 80000000;
-	say(s.aggregator, m);
+	post(s.aggregator, m);
 	net_run(&s.net, HD_MS);
 	assert_null(ctl_transfer_by_token(s.net.controller, copy.token));
-	const struct hd_message told = *peer_last(s.aggregator, HD_MSG_GROUP);
+	const struct hd_message sent = *peer_last(s.aggregator, HD_MSG_GROUP);
 	for (uint32_t i = 0; i < (uint32_t)count; i++) {
-		const struct hd_group_output out = hd_group_get_output(&told.group.outputs, i);
+		const struct hd_group_output out = hd_group_get_output(&sent.group.outputs, i);
 
 		m.report.worker = out.worker;
 		m.report.round = out.round;
@@ -273,7 +273,7 @@ static void test_a_model_is_relayed(void **state) {
 		m.report.token = out.token;
 		m.report.outcome = HD_OUTCOME_APPLIED;
 		assert_true(s.net.controller->group_count > 0);
-		say(s.workers[out.worker], m);
+		post(s.workers[out.worker], m);
 		net_run(&s.net, HD_MS);
 	}
 	assert_int_equal(s.net.controller->group_count, counters(&s.net)->groups - 1);
@@ -287,7 +287,7 @@ static const char *show(struct scene *s, struct peer *shell, const char *table) 
 	struct hd_message m = {.kind = HD_MSG_SHOW};
 
 	(void)snprintf(m.show.table, sizeof m.show.table, "%s", table);
-	say(shell, m);
+	post(shell, m);
 	net_run(&s->net, HD_MS);
 	assert_non_null(shell->json);
 	return shell->json;
@@ -319,16 +319,16 @@ static void test_shown(void **state) {
 	assert_non_null(strstr(json, "\"direction\":\"sum\""));
 	json = show(&s, shell, "settings");
 	assert_non_null(strstr(json, "\"setting\":\"aggregation\",\"value\":\"on\""));
-	/* All of them are held, and the sum is under way. */
+	/* All of them are held, and the sum is in flight. */
 	for (uint32_t i = 0; i < made.count; i++)
-		say_held(&s, &made.inputs[i]);
+		send_held(&s, &made.inputs[i]);
 	net_run(&s.net, HD_MS);
 	json = show(&s, shell, "groups");
 	assert_null(strstr(json, "collecting"));
 	net_close(&s.net);
 }
 
-/* What the plan said of one that has ended stands beside what came of it. */
+/* An ended group is shown with its plan and its outcome. */
 static void test_ended_is_shown(void **state) {
 	uint64_t version = 0;
 	struct scene s;
@@ -366,9 +366,9 @@ static void test_ended_is_shown(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_group_is_told),
+		cmocka_unit_test(test_a_group_is_notified),
 		cmocka_unit_test(test_a_sum_is_applied),
-		cmocka_unit_test(test_books),
+		cmocka_unit_test(test_reservations),
 		cmocka_unit_test(test_no_groups),
 		cmocka_unit_test(test_a_model_is_relayed),
 		cmocka_unit_test(test_shown),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups at the controller: how they end when somebody fails, leaves, or lies. */
+/* Groups at the controller: how they end when a node fails, leaves, or lies. */
 #include "group_peers.h"
 #include "hd_group.h"
 
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* Void everywhere: the server, the aggregator; nothing stays open, and who asks again is granted again. */
+/* Void everywhere: the server, the aggregator; nothing stays open, and a worker that asks again is granted again. */
 static void expect_void(struct scene *s, uint64_t group, uint64_t sum, uint32_t before) {
 	uint8_t reason;
 
@@ -29,7 +29,7 @@ static void ask_again(struct scene *s, const uint16_t *workers, uint32_t count) 
 		struct hd_message m = net_push(s->workers[workers[i]], 1, MB, 0);
 
 		m.request.attempt = 2;
-		say(s->workers[workers[i]], m);
+		post(s->workers[workers[i]], m);
 	}
 	net_run(&s->net, 300 * HD_MS);
 	for (uint32_t i = 0; i < count; i++) {
@@ -48,7 +48,7 @@ static void test_the_aggregator_gives_up(void **state) {
 	(void)state;
 	open_scene(&s, MEMORY);
 	const struct made made = make_group(&s);
-	say_group_failed(&s, newest_group(&s));
+	send_group_failed(&s, newest_group(&s));
 	expect_void(&s, made.group, made.sum, made.open);
 	ask_again(&s, made.workers, made.count);
 	net_close(&s.net);
@@ -74,14 +74,14 @@ static void test_a_refusal_is_of_one_job(void **state) {
 		others[w] = net_worker(&s.net, "t", "other", w, 64);
 	(void)make_group(&s);
 	assert_int_equal(groups_of(&s, s.workers[0]), 1);
-	say_group_failed(&s, newest_group(&s));
+	send_group_failed(&s, newest_group(&s));
 	net_run(&s.net, 5 * HD_MS);
 	for (uint16_t w = 0; w < WORKERS; w++) {
 		struct hd_message m = net_push(s.workers[w], 1, MB, 0);
 
 		m.request.attempt = 2;
-		say(s.workers[w], m);
-		say(others[w], net_push(others[w], 1, MB, 0));
+		post(s.workers[w], m);
+		post(others[w], net_push(others[w], 1, MB, 0));
 	}
 	net_run(&s.net, 300 * HD_MS);
 	assert_int_equal(groups_of(&s, s.workers[0]), 1);
@@ -102,7 +102,7 @@ static void test_a_member_is_cancelled(void **state) {
 	m.cancel.round = 1;
 	m.cancel.direction = HD_PUSH;
 	m.cancel.attempt = 1;
-	say(s.workers[made.workers[1]], m);
+	post(s.workers[made.workers[1]], m);
 	expect_void(&s, made.group, made.sum, made.open);
 	/* Whose push ends with it, and whose does not: the server hears it by the member's token. */
 	assert_true(has_void(s.server, made.inputs[1].token, &reason));
@@ -121,7 +121,7 @@ static void test_a_member_leaves(void **state) {
 	const struct made made = make_group(&s);
 	m.leave.job = net_job(s.workers[0]);
 	m.leave.worker = made.workers[0];
-	say(s.workers[made.workers[0]], m);
+	post(s.workers[made.workers[0]], m);
 	expect_void(&s, made.group, made.sum, made.open);
 	ask_again(&s, made.workers + 1, made.count - 1);
 	net_close(&s.net);
@@ -168,7 +168,7 @@ static void test_the_server_refuses_the_sum(void **state) {
 	(void)state;
 	open_scene(&s, MEMORY);
 	const struct made made = make_group(&s);
-	say_sum(&s, newest_members(&s), HD_OUTCOME_DROPPED, 0);
+	end_sum(&s, newest_members(&s), HD_OUTCOME_DROPPED, 0);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(s.net.controller->jobs[0]->dropped_for[HD_REASON_LATE], made.count);
 	assert_int_equal(counters(&s.net)->sums, 0);
@@ -177,7 +177,7 @@ static void test_the_server_refuses_the_sum(void **state) {
 	net_close(&s.net);
 }
 
-/* A new controller hears of a sum part by part, and of its end too. */
+/* A new controller learns of a sum part by part, and of its end too. */
 static void test_a_new_controller(void **state) {
 	struct net_config second = net_plain;
 	struct hd_message m = {.kind = HD_MSG_STATE};
@@ -192,17 +192,17 @@ static void test_a_new_controller(void **state) {
 	for (uint32_t i = 0; i < s.net.peer_count; i++)
 		peer_restart(&s.net.peers[i]);
 	net_run(&s.net, 100 * HD_MS);
-	say(s.server, net_register_server(s.server));
-	say(s.aggregator, net_register_aggregator(s.aggregator, MEMORY));
+	post(s.server, net_register_server(s.server));
+	post(s.aggregator, net_register_aggregator(s.aggregator, MEMORY));
 	for (uint16_t w = 0; w < WORKERS; w++)
-		say(s.workers[w], net_register_worker(s.workers[w], 64, 0));
+		post(s.workers[w], net_register_worker(s.workers[w], 64, 0));
 	net_run(&s.net, HD_MS);
 	m.state.job = net_job(s.workers[0]);
 	m.state.position = position + made.count - 1;
 	m.state.tau_max = 64;
 	m.state.model_bytes = NET_MODEL_BYTES;
 	m.state.inflight = made.count;
-	say(s.server, m);
+	post(s.server, m);
 	for (uint32_t i = 0; i < made.count; i++) {
 		struct hd_message part = {.kind = HD_MSG_INFLIGHT};
 
@@ -213,7 +213,7 @@ static void test_a_new_controller(void **state) {
 		part.inflight.token = made.inputs[i].token;
 		part.inflight.position = position + i;
 		part.inflight.bytes = MB;
-		say(s.server, part);
+		post(s.server, part);
 	}
 	net_run(&s.net, SETTLED);
 	assert_int_equal(open_count(&s), made.count);
@@ -230,7 +230,7 @@ static void test_a_new_controller(void **state) {
 		report.report.outcome = HD_OUTCOME_APPLIED;
 		report.report.bytes = MB;
 		report.report.version = hd_version_make(1, made.count);
-		say(s.server, report);
+		post(s.server, report);
 	}
 	net_run(&s.net, HD_MS);
 	assert_int_equal(open_count(&s), 0);
@@ -240,7 +240,7 @@ static void test_a_new_controller(void **state) {
 	net_close(&s.net);
 }
 
-/* Of what is not theirs nobody may speak. */
+/* A node may report only its own transfers. */
 static void test_hostile(void **state) {
 	struct scene s;
 	struct hd_message m = {.kind = HD_MSG_REPORT};
@@ -252,14 +252,14 @@ static void test_hostile(void **state) {
 	m.report.job = net_job(s.workers[0]);
 	m.report.token = made.group;
 	m.report.outcome = HD_OUTCOME_FAILED;
-	say(other, m);
+	post(other, m);
 	m.report.token = made.inputs[0].token;
-	say(other, m);
+	post(other, m);
 	m.report.token = made.sum;
 	m.report.worker = HD_GROUP_WORKER;
-	say(s.workers[0], m);
+	post(s.workers[0], m);
 	m.report.token = 77;
-	say(s.aggregator, m);
+	post(s.aggregator, m);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(counters(&s.net)->groups_voided, 0);
 	assert_int_equal(counters(&s.net)->reports_unknown, 3);
@@ -276,7 +276,7 @@ static void test_readers_go(void **state) {
 	(void)state;
 	open_scene(&s, MEMORY);
 	for (uint16_t w = 0; w < WORKERS; w++)
-		say(s.workers[w], net_pull(s.workers[w], 1));
+		post(s.workers[w], net_pull(s.workers[w], 1));
 	net_run(&s.net, 5 * HD_MS);
 	const struct hd_msg_group *group = newest_group(&s);
 	assert_non_null(group);
@@ -285,7 +285,7 @@ static void test_readers_go(void **state) {
 	m.cancel.round = 1;
 	m.cancel.direction = HD_PULL;
 	m.cancel.attempt = 1;
-	say(s.workers[m.cancel.worker], m);
+	post(s.workers[m.cancel.worker], m);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(counters(&s.net)->groups_voided, 0);
 	assert_true(s.net.controller->group_count > 0);

@@ -18,7 +18,7 @@
 #define SLOTS 4096
 #define COUNT 352 /* values of a chunk */
 #define TAIL (HD_SUM_TAIL_US * HD_US)
-#define MEMBERS (WORKERS - 1) /* who asks first goes alone */
+#define MEMBERS (WORKERS - 1) /* the first push goes alone */
 
 struct stage {
 	struct scene s; /* its aggregator is the switch */
@@ -38,7 +38,7 @@ static void add_switch(struct stage *t) {
 	m.register_.count_min = 1;
 	m.register_.count_max = 2224;
 	m.register_.dtypes = 1 << HD_DTYPE_FIXED32;
-	say(at, m);
+	post(at, m);
 	t->s.aggregator = at;
 }
 
@@ -55,7 +55,7 @@ static void add_worker(struct stage *t, uint16_t rank) {
 	m = net_register_worker(peer, 64, 1);
 	m.register_.count_max = COUNT;
 	m.register_.dtypes = 1 << HD_DTYPE_FIXED32;
-	say(peer, m);
+	post(peer, m);
 }
 
 static void open_stage(struct stage *t, bool replica) {
@@ -75,12 +75,12 @@ static void open_stage(struct stage *t, bool replica) {
 	for (uint16_t rank = 0; rank < WORKERS; rank++)
 		add_worker(t, rank);
 	net_run(&t->s.net, HD_SECOND);
-	say_begun(&t->s);
+	send_begun(&t->s);
 	if (replica)
-		say_follow(&t->s, t->replica, HD_FOLLOW_CAUGHT_UP);
+		send_follow(&t->s, t->replica, HD_FOLLOW_CAUGHT_UP);
 }
 
-/* What the switch is told of the newest lease. */
+/* The switch's message of the newest lease. */
 static const struct hd_msg_slots *leased(const struct stage *t) {
 	const struct hd_message *m = peer_last(t->s.aggregator, HD_MSG_SLOTS);
 
@@ -96,11 +96,11 @@ static void grant(struct stage *t) {
 	m.report.token = leased(t)->lease;
 	m.report.outcome = HD_OUTCOME_APPLIED;
 	m.report.base = leased(t)->waits;
-	say(t->s.aggregator, m);
+	post(t->s.aggregator, m);
 	net_run(&t->s.net, HD_MS);
 }
 
-/* Everybody pushes. The first goes alone; all others are one sum, for which they were granted their places. */
+/* All workers push. The first goes alone; all others are one sum, for which they were granted their positions. */
 static void begin_sum(struct stage *t) {
 	const struct hd_blob *receivers;
 
@@ -109,11 +109,11 @@ static void begin_sum(struct stage *t) {
 
 		m.request.dtype = HD_DTYPE_FIXED32;
 		m.request.peak = 1;
-		say(t->s.workers[rank], m);
+		post(t->s.workers[rank], m);
 	}
 	net_run(&t->s.net, 5 * HD_MS);
 	assert_non_null(peer_grant(t->s.workers[0], 0, 1));
-	say(t->s.server, net_report(peer_grant(t->s.workers[0], 0, 1), 1, 80000000));
+	post(t->s.server, net_report(peer_grant(t->s.workers[0], 0, 1), 1, 80000000));
 	net_run(&t->s.net, 5 * HD_MS);
 	assert_int_equal(hd_group_count(&leased(t)->members, HD_GROUP_SEAT_BYTES), MEMBERS);
 	receivers = &leased(t)->receivers;
@@ -131,7 +131,7 @@ static void begin_sum(struct stage *t) {
 
 /* The server has the sum, and the controller knows. */
 static void apply(struct stage *t) {
-	say_sum(&t->s, newest_members(&t->s), HD_OUTCOME_APPLIED, 1 + MEMBERS);
+	end_sum(&t->s, newest_members(&t->s), HD_OUTCOME_APPLIED, 1 + MEMBERS);
 	net_run(&t->s.net, NET_LATENCY);
 	assert_int_equal(counters(&t->s.net)->sums, 1);
 	assert_int_equal(t->s.net.controller->group_count, 0);
@@ -143,7 +143,7 @@ static void open_sum(struct stage *t, bool replica) {
 	apply(t);
 }
 
-/* In force: the switch was told of no end, and nobody else gets its slots; they are still the job's. */
+/* In force: the switch was notified of no end, and no other job gets its slots; they are still the job's. */
 static void expect_kept(struct stage *t) {
 	const struct hd_controller *c = t->s.net.controller;
 	const struct ctl_slots_over *over = TAILQ_FIRST(&c->slots_over);
@@ -196,7 +196,7 @@ static void test_silent(void **state) {
 	net_close(&t.s.net);
 }
 
-/* It has its copy, or gives it up: nobody needs the slots any more. */
+/* It has its copy, or gives it up: the slots are not needed any more. */
 static void test_reported(void **state) {
 	static const uint8_t outcomes[] = {HD_OUTCOME_APPLIED, HD_OUTCOME_FAILED};
 	struct stage t;
@@ -206,7 +206,7 @@ static void test_reported(void **state) {
 		open_sum(&t, true);
 		net_run(&t.s.net, TAIL / 2);
 		expect_kept(&t);
-		say_copy(&t.s, t.replica, t.copy, outcomes[i]);
+		send_copy(&t.s, t.replica, t.copy, outcomes[i]);
 		expect_over(&t);
 		/* The end of the tail says nothing more. */
 		net_run(&t.s.net, TAIL);
@@ -223,7 +223,7 @@ static void test_reported_before(void **state) {
 	(void)state;
 	open_stage(&t, true);
 	begin_sum(&t);
-	say_copy(&t.s, t.replica, t.copy, HD_OUTCOME_APPLIED);
+	send_copy(&t.s, t.replica, t.copy, HD_OUTCOME_APPLIED);
 	assert_false(has_void(t.s.aggregator, t.lease, &reason));
 	apply(&t);
 	expect_over(&t);
@@ -248,7 +248,7 @@ static void test_replica_dies(void **state) {
 	net_close(&t.s.net);
 }
 
-/* The switch is gone, and its leases with it: nobody is told when the tail is over. */
+/* The switch is gone, and its leases with it: it is not notified when the tail is over. */
 static void test_switch_dies(void **state) {
 	struct stage t;
 	uint8_t reason;

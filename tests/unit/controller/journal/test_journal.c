@@ -27,7 +27,7 @@ struct place {
 	struct hd_journal_config config;
 };
 
-static void on_say(void *owner, bool good, const char *text) {
+static void on_report(void *owner, bool good, const char *text) {
 	struct place *place = owner;
 
 	pthread_mutex_lock(&place->lock);
@@ -47,7 +47,7 @@ static void place_open(struct place *place) {
 		.path = place->path,
 		.epoch = 4,
 		.interval_ms = 10,
-		.say = on_say,
+		.report = on_report,
 		.owner = place,
 	};
 }
@@ -256,7 +256,7 @@ static void test_bytes_are_bounded(void **state) {
 	place_close(&place);
 }
 
-/* Nothing can be written for a while: said once, nobody waits, nothing is lost; then it goes on. */
+/* Nothing can be written for a while: one message, the callers do not block, nothing is lost; then it goes on. */
 static void test_disk_fails(void **state) {
 	struct rlimit none = {.rlim_cur = 0}, before;
 	struct hd_journal *journal;

@@ -32,11 +32,11 @@ static double left(const struct links *links, uint32_t link, double at) {
 	return rest < links->capacity[link] / 128 ? 0 : rest;
 }
 
-static double path_left(const struct links *links, const struct hd_plan_way *way, double at) {
+static double path_left(const struct links *links, const struct hd_plan_path *path, double at) {
 	double rest = INFINITY;
 
-	for (uint8_t k = 0; k < way->count; k++)
-		rest = fmin(rest, left(links, way->links[k], at));
+	for (uint8_t k = 0; k < path->count; k++)
+		rest = fmin(rest, left(links, path->links[k], at));
 	return rest;
 }
 
@@ -62,25 +62,26 @@ static uint32_t moments(const struct links *links, double from, double *times) {
 	return count;
 }
 
-static double first_free(const struct links *links, const struct hd_plan_way *way, double from) {
+static double first_free(const struct links *links, const struct hd_plan_path *path, double from) {
 	double times[TIMES_MAX];
 	const uint32_t count = moments(links, from, times);
 
 	for (uint32_t i = 0; i + 1 < count; i++)
-		if (times[i + 1] - times[i] > 1e-9 && path_left(links, way, times[i]) > 0)
+		if (times[i + 1] - times[i] > 1e-9 && path_left(links, path, times[i]) > 0)
 			return times[i];
 	return INFINITY;
 }
 
 /* Fills greedily from `from` on; returns the end. */
-static double send(struct links *links, const struct hd_plan_way *way, double amount, double from) {
+static double
+send(struct links *links, const struct hd_plan_path *path, double amount, double from) {
 	double times[TIMES_MAX], end = from;
 	const uint32_t count = moments(links, from, times);
 	double last_rate = -1, last_end = -1;
 	uint32_t pieces = 0;
 
-	for (uint32_t i = 0; way->count > 0 && amount > 1e-12; i++) {
-		const double rate = path_left(links, way, times[i]), start = times[i];
+	for (uint32_t i = 0; path->count > 0 && amount > 1e-12; i++) {
+		const double rate = path_left(links, path, times[i]), start = times[i];
 
 		if (rate <= 0 || times[i + 1] - start <= 1e-9)
 			continue;
@@ -89,9 +90,9 @@ static double send(struct links *links, const struct hd_plan_way *way, double am
 		pieces += fabs(rate - last_rate) > 1e-9 || start > last_end + 1e-9;
 		last_rate = rate;
 		last_end = end;
-		for (uint8_t k = 0; k < way->count && links->count < HELD_MAX; k++)
+		for (uint8_t k = 0; k < path->count && links->count < HELD_MAX; k++)
 			links->held[links->count++]
-				= (struct held){way->links[k], start, end, rate};
+				= (struct held){path->links[k], start, end, rate};
 		if (i + 2 == count)
 			break;
 	}
@@ -113,12 +114,12 @@ static bool send_group(
 	uint32_t count,
 	double *commit
 ) {
-	const struct hd_plan_ways *ways = &scene->group.ways;
+	const struct hd_plan_paths *paths = &scene->group.paths;
 	const struct hd_plan_item *first = &scene->items[scene->group.entries[i].item];
-	struct hd_plan_way trunk, way;
+	struct hd_plan_path trunk, path;
 	double collected = 0;
 
-	ways->trunk(ways->context, scene->group.entries[i].item, aggregator, &trunk);
+	paths->trunk(paths->context, scene->group.entries[i].item, aggregator, &trunk);
 	const double limit = first_free(links, &trunk, *commit);
 	for (uint32_t m = i; m < i + count; m++) {
 		const uint32_t item = scene->group.entries[m].item;
@@ -126,8 +127,8 @@ static bool send_group(
 		if (scene->items[item].kind != first->kind
 		    || fabs(scene->items[item].amount - first->amount) > 0)
 			return false;
-		ways->member(ways->context, item, aggregator, &way);
-		collected = fmax(collected, send(links, &way, first->amount, 0));
+		paths->member(paths->context, item, aggregator, &path);
+		collected = fmax(collected, send(links, &path, first->amount, 0));
 	}
 	if (collected > limit + 1e-9)
 		return false;
@@ -150,15 +151,15 @@ static struct outcome play(const struct group_scene *scene, const uint32_t *digi
 		  scene->busy[b].rate};
 	for (uint32_t i = 0; i < count && outcome.valid; i += size) {
 		const struct hd_plan_item *item = &scene->items[scene->group.entries[i].item];
-		struct hd_plan_way way = {.count = item->path_count};
+		struct hd_plan_path path = {.count = item->path_count};
 
 		for (size = 1; i + size < count && digits[i + size] == JOIN;)
 			size++;
 		for (uint8_t k = 0; k < item->path_count; k++)
-			way.links[k] = item->path[k];
+			path.links[k] = item->path[k];
 		if (digits[i] == DIRECT) {
 			outcome.valid = size == 1;
-			commit = fmax(commit, send(&links, &way, item->amount, 0));
+			commit = fmax(commit, send(&links, &path, item->amount, 0));
 		} else {
 			outcome.valid = digits[i] >= NEW && size > 1
 				&& send_group(scene, &links, digits[i] - NEW, i, size, &commit);

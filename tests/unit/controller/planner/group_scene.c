@@ -29,27 +29,27 @@ static uint32_t out_of(const struct group_scene *scene, uint32_t aggregator) {
 }
 
 static bool
-member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_way *way) {
+member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_path *path) {
 	const struct group_scene *scene = context;
 	const bool push = scene->items[item].direction == HD_PLAN_PUSH;
 
-	way->count = 0;
+	path->count = 0;
 	if (on_host(scene, aggregator, item))
 		return true;
-	way->count = 2;
-	way->links[0] = push ? scene->items[item].path[0] : out_of(scene, aggregator);
-	way->links[1] = push ? into(scene, aggregator) : GROUP_DOWN(item);
+	path->count = 2;
+	path->links[0] = push ? scene->items[item].path[0] : out_of(scene, aggregator);
+	path->links[1] = push ? into(scene, aggregator) : GROUP_DOWN(item);
 	return true;
 }
 
 static bool
-trunk(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_way *way) {
+trunk(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_path *path) {
 	const struct group_scene *scene = context;
 	const bool push = scene->items[item].direction == HD_PLAN_PUSH;
 
-	way->count = 2;
-	way->links[0] = push ? out_of(scene, aggregator) : GROUP_SERVER_OUT;
-	way->links[1] = push ? GROUP_SERVER_IN : into(scene, aggregator);
+	path->count = 2;
+	path->links[0] = push ? out_of(scene, aggregator) : GROUP_SERVER_OUT;
+	path->links[1] = push ? GROUP_SERVER_IN : into(scene, aggregator);
 	return true;
 }
 
@@ -79,7 +79,7 @@ void group_scene_init(struct group_scene *scene) {
 	scene->group = (struct hd_plan_group_input){
 		.plan = &scene->in,
 		.memory = scene->memory,
-		.ways = {scene, member, trunk},
+		.paths = {scene, member, trunk},
 		.window = 64,
 		.work = 1000000,
 	};
@@ -147,7 +147,7 @@ double group_scene_mean(const struct group_scene *scene, const struct hd_plan_en
 /* A transfer of the result: entry, links. */
 struct moved {
 	const struct hd_plan_entry *entry;
-	struct hd_plan_way way;
+	struct hd_plan_path path;
 };
 
 static uint32_t list_moved(const struct group_scene *scene, struct moved *moved) {
@@ -163,14 +163,14 @@ static uint32_t list_moved(const struct group_scene *scene, struct moved *moved)
 			continue;
 		count++;
 		m->entry = entry;
-		m->way.count = item->path_count;
-		memcpy(m->way.links, item->path, sizeof item->path);
+		m->path.count = item->path_count;
+		memcpy(m->path.links, item->path, sizeof item->path);
 		if (out->group_of && out->group_of[e] != HD_PLAN_NONE)
 			assert_true(
 				member(scene,
 				       entry->item,
 				       out->groups[out->group_of[e]].aggregator,
-				       &m->way)
+				       &m->path)
 			);
 	}
 	for (uint32_t g = 0; g < out->group_count; g++)
@@ -185,8 +185,8 @@ static double used(const struct moved *moved, uint32_t count, uint32_t link, dou
 		const struct hd_plan_entry *entry = moved[m].entry;
 		bool crosses = false;
 
-		for (uint8_t k = 0; k < moved[m].way.count; k++)
-			crosses |= moved[m].way.links[k] == link;
+		for (uint8_t k = 0; k < moved[m].path.count; k++)
+			crosses |= moved[m].path.links[k] == link;
 		for (uint8_t s = 0; crosses && s < entry->segment_count; s++)
 			if (entry->segment[s].start <= at + NEAR
 			    && at + NEAR < entry->segment[s].end)
@@ -205,7 +205,7 @@ static double promised(const struct group_scene *scene, uint32_t link, double at
 	return sum;
 }
 
-/* What has gone through by `at`. */
+/* The amount that was sent by `at`. */
 static double gone(const struct hd_plan_entry *entry, double at) {
 	double sum = 0;
 
@@ -223,11 +223,11 @@ check_links(const struct group_scene *scene, const struct moved *moved, uint32_t
 		const struct hd_plan_entry *entry = moved[m].entry;
 		const double amount = scene->items[entry->item].amount;
 
-		if (moved[m].way.count > 0)
+		if (moved[m].path.count > 0)
 			assert_true(fabs(gone(entry, INFINITY) - amount) < NEAR);
 		for (uint8_t s = 0; s < entry->segment_count; s++)
-			for (uint8_t k = 0; k < moved[m].way.count; k++) {
-				const uint32_t link = moved[m].way.links[k];
+			for (uint8_t k = 0; k < moved[m].path.count; k++) {
+				const uint32_t link = moved[m].path.links[k];
 				const double at = entry->segment[s].start;
 
 				assert_true(
@@ -287,7 +287,7 @@ static void check_group(const struct group_scene *scene, uint32_t index) {
 		assert_true(fabs(entry->commit - group->sum.commit) < NEAR);
 		assert_int_equal(entry->position, out->entries[members[0]].position + m);
 	}
-	/* What is decided for pulls, or for a later job, moves the pushes of an earlier one. */
+	/* Decisions for pulls, or for a later job, move the pushes of an earlier one. */
 	for (uint32_t g = 0; g < out->group_count; g++)
 		if (out->groups[g].direction == HD_PLAN_PULL)
 			return;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOBODY UINT32_MAX
+#define UNSET UINT32_MAX
 #define HELD_MAX(input)                                                                            \
 	((input)->busy_count + (input)->item_count * HD_SEGMENTS_MAX * HD_PLAN_PATH_MAX)
 
@@ -26,7 +26,7 @@ struct reference {
 	uint32_t held_count;
 	double *times; /* breakpoints of the path at hand */
 	uint32_t time_count;
-	double *finish; /* of each item, as of so many held; nothing but reserving changes it */
+	double *finish; /* of each item, with this many held; only a reservation changes it */
 	uint32_t *finish_held; /* held_count + 1, 0: never */
 	double *load; /* of each link */
 	uint64_t *next; /* of each job: next relative position, from 1 */
@@ -44,7 +44,7 @@ static double residual(const struct reference *r, uint32_t link, double at) {
 	return left < r->in->capacity[link] / 128 ? 0 : left;
 }
 
-/* What counts as nothing for an item: see share_min. */
+/* The rate that counts as zero for an item: see share_min. */
 static double least_of(const struct reference *r, const struct hd_plan_item *item) {
 	double capacity = INFINITY;
 
@@ -203,7 +203,7 @@ find_bottleneck(struct reference *r, const struct hd_plan_item *item, struct hd_
 	bool blocked[HD_PLAN_PATH_MAX] = {0}, any = false;
 	const double now = entry->start * (1 + 1e-12);
 	const double least = path_residual(r, item, now);
-	uint32_t best = NOBODY;
+	uint32_t best = UNSET;
 
 	for (uint8_t k = 0; k < item->path_count && entry->start > 0; k++) {
 		const double left = residual_before(r, item->path[k], entry->start);
@@ -216,7 +216,7 @@ find_bottleneck(struct reference *r, const struct hd_plan_item *item, struct hd_
 
 		if (any ? !blocked[k] : rounded(residual(r, link, now)) != rounded(least))
 			continue;
-		if (best == NOBODY || rounded(r->load[link]) > rounded(r->load[best])
+		if (best == UNSET || rounded(r->load[link]) > rounded(r->load[best])
 		    || (rounded(r->load[link]) == rounded(r->load[best]) && link < best))
 			best = link;
 	}
@@ -257,9 +257,9 @@ static void drop(struct reference *r, uint32_t i, uint8_t rule, uint32_t runner_
 		.after = HD_PLAN_NONE,
 		.why = {
 			.finish = finish_of(r, item),
-			.runner_up = runner_up == NOBODY ? 0 : r->in->items[runner_up].id,
+			.runner_up = runner_up == UNSET ? 0 : r->in->items[runner_up].id,
 			.runner_up_finish
-				= runner_up == NOBODY ? 0 : finish_of(r, &r->in->items[runner_up]),
+				= runner_up == UNSET ? 0 : finish_of(r, &r->in->items[runner_up]),
 			.deadline = clamped(dl),
 			.slack = (double)(dl - place),
 			.rule = rule,
@@ -283,21 +283,21 @@ static int64_t due(const struct reference *r, uint32_t job, int64_t limit) {
 
 /* The last (or the one before the last) of the pushes due by limit, by order. */
 static uint32_t longest(struct reference *r, uint32_t job, int64_t limit, uint32_t but) {
-	uint32_t worst = NOBODY;
+	uint32_t worst = UNSET;
 
 	for (uint32_t i = 0; i < r->in->item_count; i++)
 		if (i != but && pending(r, i, job, HD_PLAN_PUSH)
 		    && deadline(r, &r->in->items[i]) <= limit
-		    && (worst == NOBODY || before(order_of(r, worst), order_of(r, i))))
+		    && (worst == UNSET || before(order_of(r, worst), order_of(r, i))))
 			worst = i;
 	return worst;
 }
 
-/* What no order can save: the longest of each prefix that does not fit. */
+/* Drops items that no order can save: the longest of each prefix that does not fit. */
 static void drop_lost(struct reference *r, uint32_t job) {
 	for (int64_t limit = 1; limit <= r->in->item_count; limit++)
 		while (due(r, job, limit) > limit) {
-			const uint32_t worst = longest(r, job, limit, NOBODY);
+			const uint32_t worst = longest(r, job, limit, UNSET);
 
 			drop(r, worst, HD_PLAN_DROP_BOUND, longest(r, job, limit, worst), limit + 1
 			);
@@ -334,11 +334,11 @@ static int64_t tight(const struct reference *r, uint32_t job) {
 }
 
 static uint32_t first_push(struct reference *r, uint32_t job, int64_t limit) {
-	uint32_t best = NOBODY;
+	uint32_t best = UNSET;
 
 	for (uint32_t i = 0; i < r->in->item_count; i++)
 		if (pending(r, i, job, HD_PLAN_PUSH) && deadline(r, &r->in->items[i]) <= limit
-		    && (best == NOBODY || goes_before(r, i, best)))
+		    && (best == UNSET || goes_before(r, i, best)))
 			best = i;
 	return best;
 }
@@ -347,7 +347,7 @@ static uint32_t pick_of_job(struct reference *r, uint32_t job) {
 	uint32_t best = first_push(r, job, tight(r, job));
 
 	for (uint32_t i = 0; i < r->in->item_count; i++)
-		if (pending(r, i, job, HD_PLAN_PULL) && (best == NOBODY || goes_before(r, i, best)))
+		if (pending(r, i, job, HD_PLAN_PULL) && (best == UNSET || goes_before(r, i, best)))
 			best = i;
 	return best;
 }
@@ -377,22 +377,22 @@ static bool same_score(const struct reference *r, uint32_t a, uint32_t b) {
 }
 
 static uint32_t pick_of_tenant(struct reference *r, uint32_t tenant) {
-	uint32_t best = NOBODY;
+	uint32_t best = UNSET;
 
 	for (uint32_t j = 0; j < r->in->job_count; j++) {
 		if (r->in->jobs[j].tenant != tenant)
 			continue;
 		const uint32_t pick = pick_of_job(r, j);
-		if (pick != NOBODY && (best == NOBODY || goes_before(r, pick, best)))
+		if (pick != UNSET && (best == UNSET || goes_before(r, pick, best)))
 			best = pick;
 	}
 	return best;
 }
 
 static uint32_t least_finish(struct reference *r, uint32_t best, uint32_t other, uint32_t chosen) {
-	if (other == NOBODY || other == chosen)
+	if (other == UNSET || other == chosen)
 		return best;
-	return best == NOBODY || before(order_of(r, other), order_of(r, best)) ? other : best;
+	return best == UNSET || before(order_of(r, other), order_of(r, best)) ? other : best;
 }
 
 /* The least finish among what could have gone instead of `chosen`: its job's pulls and allowed pushes
@@ -400,7 +400,7 @@ static uint32_t least_finish(struct reference *r, uint32_t best, uint32_t other,
 static uint32_t instead(struct reference *r, uint32_t chosen) {
 	const uint32_t job = r->in->items[chosen].job;
 	int64_t limit = tight(r, job);
-	uint32_t best = NOBODY;
+	uint32_t best = UNSET;
 
 	if (due(r, job, limit) == (r->in->items[chosen].direction == HD_PLAN_PUSH))
 		limit = INT64_MAX;
@@ -440,9 +440,9 @@ static void place(struct reference *r, uint32_t i, uint8_t rule, uint32_t runner
 		.item = i,
 		.why = {
 			.finish = finish_of(r, item),
-			.runner_up = runner_up == NOBODY ? 0 : r->in->items[runner_up].id,
+			.runner_up = runner_up == UNSET ? 0 : r->in->items[runner_up].id,
 			.runner_up_finish
-				= runner_up == NOBODY ? 0 : finish_of(r, &r->in->items[runner_up]),
+				= runner_up == UNSET ? 0 : finish_of(r, &r->in->items[runner_up]),
 			.rule = rule,
 		},
 	};
@@ -474,18 +474,18 @@ static bool idles(struct reference *r, uint32_t g, uint32_t h) {
 }
 
 static void step(struct reference *r) {
-	uint32_t chosen = NOBODY, fastest = NOBODY, most = NOBODY, picks[HD_JOBS_MAX];
+	uint32_t chosen = UNSET, fastest = UNSET, most = UNSET, picks[HD_JOBS_MAX];
 
 	for (uint32_t t = 0; t < r->in->tenant_count; t++) {
 		const uint32_t pick = picks[t] = pick_of_tenant(r, t);
 
-		fastest = least_finish(r, fastest, pick, NOBODY);
-		if (pick != NOBODY && (most == NOBODY || score(r, pick) > score(r, most)))
+		fastest = least_finish(r, fastest, pick, UNSET);
+		if (pick != UNSET && (most == UNSET || score(r, pick) > score(r, most)))
 			most = pick;
 	}
 	for (uint32_t t = 0; t < r->in->tenant_count; t++)
-		if (picks[t] != NOBODY && same_score(r, picks[t], most)
-		    && (chosen == NOBODY || goes_before(r, picks[t], chosen)))
+		if (picks[t] != UNSET && same_score(r, picks[t], most)
+		    && (chosen == UNSET || goes_before(r, picks[t], chosen)))
 			chosen = picks[t];
 	const struct hd_plan_item *item = &r->in->items[chosen];
 	const uint32_t free_choice
@@ -503,7 +503,7 @@ static void step(struct reference *r) {
 		return;
 	}
 	const uint32_t other = instead(r, chosen);
-	const bool pushed_in = other != NOBODY && before(order_of(r, other), order_of(r, chosen));
+	const bool pushed_in = other != UNSET && before(order_of(r, other), order_of(r, chosen));
 	place(r, chosen, aged(r, chosen) && pushed_in ? HD_PLAN_AGED : HD_PLAN_SHORTEST, other);
 }
 
@@ -556,7 +556,7 @@ int plan_reference(const struct hd_plan_input *input, struct hd_plan_entry *entr
 	prepare(&r);
 	for (uint32_t i = 0; i < input->item_count; i++)
 		if (input->items[i].direction == HD_PLAN_PUSH && deadline(&r, &input->items[i]) < 1)
-			drop(&r, i, HD_PLAN_DROP_BOUND, NOBODY, 1);
+			drop(&r, i, HD_PLAN_DROP_BOUND, UNSET, 1);
 	for (uint32_t j = 0; j < input->job_count; j++)
 		drop_lost(&r, j);
 	while (r.entry_count < input->item_count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who goes first among equals: the written rule for ties between jobs, and between tenants. */
+/* The order among equals: the written rule for ties between jobs, and between tenants. */
 #include "plan_reference.h"
 
 #include <errno.h>
@@ -112,7 +112,7 @@ static void test_versions_inside_a_job(void **state) {
 	hd_plan_destroy(s.plan);
 }
 
-/* What another job's item is told as the runner-up follows the same order. */
+/* The runner-up that another job's item names follows the same order. */
 static void test_runner_up(void **state) {
 	const struct hd_plan_entry *entries;
 	const char *error = NULL;
@@ -195,7 +195,7 @@ static void test_equal_scores(void **state) {
 	hd_plan_destroy(plan);
 }
 
-/* What differs by more is no tie: a few bytes of 60 GB decide against the order. */
+/* A greater difference is no tie: a few bytes of 60 GB decide against the order. */
 static void test_a_byte_more(void **state) {
 	struct hd_plan_tenant tenant[2] = {{.weight = 1}, {.weight = 1, .deficit = 4}};
 	struct hd_plan_job jobs[2] = {
@@ -229,8 +229,8 @@ static void test_a_byte_more(void **state) {
 	hd_plan_destroy(plan);
 }
 
-/* What is left of great deficits is as far off as they were, also beside small pushes. */
-static void test_what_was_owed(void **state) {
+/* The rests of large deficits have the rounding errors of the large ones, also beside small pushes. */
+static void test_kept_deficit(void **state) {
 	struct hd_plan_tenant tenant[2] = {{.weight = 1}, {.weight = 1, .deficit = 8e-6}};
 	struct hd_plan_job jobs[2] = {
 		{.tau_max = 8, .theta = INFINITY}, {.tenant = 1, .tau_max = 8, .theta = INFINITY}};
@@ -280,7 +280,7 @@ int main(void) {
 		cmocka_unit_test(test_runner_up),
 		cmocka_unit_test(test_equal_scores),
 		cmocka_unit_test(test_a_byte_more),
-		cmocka_unit_test(test_what_was_owed),
+		cmocka_unit_test(test_kept_deficit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

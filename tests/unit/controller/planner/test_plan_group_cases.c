@@ -156,7 +156,7 @@ static void test_a_busy_server(void **state) {
 	group_scene_fini(&scene);
 }
 
-/* What is on the aggregator's host is collected at once; the sum leaves over that host's uplink. */
+/* Inputs on the aggregator's host are collected at once; the sum leaves over that host's uplink. */
 static void test_a_colocated_aggregator(void **state) {
 	struct group_scene scene;
 
@@ -168,7 +168,7 @@ static void test_a_colocated_aggregator(void **state) {
 	EXACT(group_scene_last(&scene, scene.out.entries), 3);
 	EXACT(group_scene_mean(&scene, scene.out.entries), 2);
 	group_scene_check(&scene);
-	/* Something else takes that host's link until then: it helps nobody. */
+	/* Another transfer takes that host's link until then: the group has no gain. */
 	scene.busy[0] = (struct hd_plan_busy){GROUP_DOWN(1), 0, 10, 1, 7};
 	scene.in.busy_count = 1;
 	group_scene_run(&scene);
@@ -268,7 +268,7 @@ static void test_pulls(void **state) {
 	group_scene_fini(&scene);
 }
 
-/* A server with a quarter of the others' speed: it sends one copy, and everybody has the model soon after. */
+/* A server with a quarter of the others' speed: it sends one copy, and all workers have the model soon after. */
 static void test_pulls_of_a_slow_server(void **state) {
 	struct group_scene scene;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What must hold of every plan, on inputs too large for the reference; the look-ahead against all
- * permutations; what is refused. */
+/* Invariants of every plan, on inputs too large for the reference; the look-ahead against all permutations; refused
+ * inputs. */
 #include "hd_limits.h"
 #include "hd_plan.h"
 #include "hd_random.h"

@@ -25,17 +25,27 @@ static struct hd_shards_host host(double capacity, uint32_t workers, bool aggreg
 	};
 }
 
+/* Each transfer that crosses a link, one by one: of each worker that gives a shard, and of each that receives it. */
 static double slowest(const struct hd_shards_host *hosts, uint32_t count, double bytes) {
-	double most = 0, workers = 0;
+	double most = 0;
 
-	for (uint32_t i = 0; i < count; i++)
-		workers += hosts[i].workers;
-	for (uint32_t i = 0; i < count; i++) {
-		double here = hosts[i].workers, shard = (double)hosts[i].bytes;
-		double crosses = here * (bytes - shard) + (workers - here) * shard;
+	for (uint32_t h = 0; h < count; h++) {
+		double out = 0, in = 0;
 
-		most = fmax(most, crosses / fmin(hosts[i].out, hosts[i].in));
+		for (uint32_t at = 0; at < count; at++)
+			for (uint32_t of = 0; of < count; of++) {
+				const double gives = hosts[of].workers - hosts[of].not_giving;
+				const double takes = hosts[of].workers - hosts[of].not_receiving;
+				const double shard = (double)hosts[at].bytes;
+
+				if (at == of || (h != at && h != of))
+					continue;
+				out += shard * (h == of ? gives : takes);
+				in += shard * (h == of ? takes : gives);
+			}
+		most = fmax(most, fmax(out / hosts[h].out, in / hosts[h].in));
 	}
+	(void)bytes;
 	return most;
 }
 
@@ -67,6 +77,27 @@ static void test_loaded(void **state) {
 	assert_int_equal(hosts[0].bytes, 300);
 }
 
+/* One root, all others receive: its link is left once, and each other passes on a part. A reduce is the reverse. */
+static void test_root(void **state) {
+	for (int reduce = 0; reduce < 2; reduce++)
+		for (uint32_t n = 2; n <= 8; n *= 2) {
+			struct hd_shards_host hosts[8];
+			double seconds;
+
+			for (uint32_t i = 0; i < n; i++) {
+				hosts[i] = host(100, 1, true);
+				*(reduce ? &hosts[i].not_receiving : &hosts[i].not_giving) = i != 1;
+				*(reduce ? &hosts[i].not_giving : &hosts[i].not_receiving)
+					= !reduce && i == 1;
+			}
+			assert_int_equal(hd_shards_cut(hosts, n, 84000, 4, &seconds), 0);
+			assert_float_equal(seconds, 840, 1e-3);
+			assert_float_equal(slowest(hosts, n, 84000), 840, 1e-3);
+			for (uint32_t i = 0; n > 2 && i < n; i++)
+				assert_int_equal(hosts[i].bytes, i == 1 ? 0 : 84000 / (n - 1));
+		}
+}
+
 /* Aggregators apart from the workers, of which one has little memory. */
 static void test_apart(void **state) {
 	struct hd_shards_host hosts[4] = {
@@ -83,7 +114,7 @@ static void test_apart(void **state) {
 	assert_int_equal(hd_shards_cut(hosts, 4, 1000, 4, &seconds), -ENOSPC);
 }
 
-/* Everybody on one host: nothing crosses its link. */
+/* All workers on one host: nothing crosses its link. */
 static void test_one_host(void **state) {
 	struct hd_shards_host hosts[2] = {host(1, 4, true), host(100, 0, true)};
 	double seconds;
@@ -169,6 +200,13 @@ static void test_no_cut_is_better(void **state) {
 				= host(1 + (double)hd_random_below(&random, 9),
 				       (uint32_t)hd_random_below(&random, 4),
 				       hd_random_below(&random, 3) > 0);
+			if (round % 3 == 1) /* some of them do not give, or do not receive */
+				hosts[i].not_giving
+					= (uint32_t)hd_random_below(&random, hosts[i].workers + 1);
+			if (round % 3 > 0)
+				hosts[i].not_receiving
+					= (uint32_t)hd_random_below(&random, hosts[i].workers + 1);
+			hosts[i].in += round % 3 ? (double)hd_random_below(&random, 5) : 0;
 			if (hd_random_below(&random, 4) == 0)
 				hosts[i].room = (double
 				)(UINT64_C(4800) * hd_random_below(&random, PARTS));
@@ -195,6 +233,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal),
 		cmocka_unit_test(test_loaded),
+		cmocka_unit_test(test_root),
 		cmocka_unit_test(test_apart),
 		cmocka_unit_test(test_one_host),
 		cmocka_unit_test(test_refused),

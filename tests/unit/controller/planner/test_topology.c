@@ -92,7 +92,7 @@ static void star_file(void **state) {
 }
 
 /* Two equal ways from a to b: the one whose link stands first in the file, in both directions. */
-static void equal_ways(void **state) {
+static void equal_paths(void **state) {
 	struct hd_topology *t = parse(
 		"{\"hosts\": [\"a\", \"b\"], \"switches\": [\"l\", \"x\", \"y\", \"r\"], \"links\": ["
 		"[\"a\", \"l\"], [\"r\", \"b\"], [\"l\", \"y\"], [\"l\", \"x\"], [\"x\", \"r\"], [\"y\", \"r\"]]}"
@@ -168,7 +168,7 @@ static void tree(void **state) {
 	hd_topology_destroy(t);
 }
 
-/* A star's host that nobody has asked for lately is another one from now on. */
+/* A star's host that no node has asked for lately is another one from now on. */
 static void star_reuses_hosts(void **state) {
 	static bool busy[HD_HOSTS_MAX];
 	struct hd_topology *t = NULL;
@@ -270,7 +270,7 @@ static void refused(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(star_file),
-		cmocka_unit_test(equal_ways),
+		cmocka_unit_test(equal_paths),
 		cmocka_unit_test(hosts_do_not_forward),
 		cmocka_unit_test(tree),
 		cmocka_unit_test(growing_star),

@@ -43,11 +43,11 @@ open_stage(struct stage *t, const struct net_config *config, uint8_t sync, uint8
 		(void)snprintf(peer->job, sizeof peer->job, "j");
 		m = net_register_worker(peer, 64, 1);
 		m.register_.sync = sync;
-		say(peer, m);
+		post(peer, m);
 	}
 	net_run(&t->s.net, HD_SECOND);
-	say_begun(&t->s);
-	say_follow(&t->s, t->replica, state);
+	send_begun(&t->s);
+	send_follow(&t->s, t->replica, state);
 }
 
 static const struct ctl_replica *replica_of(const struct stage *t) {
@@ -58,14 +58,14 @@ static uint32_t outputs_of(const struct hd_msg_group *group) {
 	return (uint32_t)hd_group_count(&group->outputs, HD_GROUP_OUTPUT_BYTES);
 }
 
-/* Everybody pushes, as this type; the newest group's outputs. */
+/* All workers push, as this type; returns the number of outputs of the newest group. */
 static uint32_t outputs_as(struct stage *t, uint8_t dtype) {
 	for (uint16_t w = 0; w < WORKERS; w++) {
 		struct hd_message m = net_push(t->s.workers[w], 1, MB, 0);
 
 		m.request.dtype = dtype;
 		m.request.peak = 1;
-		say(t->s.workers[w], m);
+		post(t->s.workers[w], m);
 	}
 	net_run(&t->s.net, 5 * HD_MS);
 	assert_non_null(newest_group(&t->s));
@@ -81,7 +81,7 @@ static uint64_t copy_of(const struct stage *t) {
 	return hd_group_get_output(&group->outputs, 1).token;
 }
 
-/* No copy is in any book. */
+/* No copy is in the reservation table. */
 static void assert_no_copies(const struct stage *t) {
 	const struct hd_controller *c = t->s.net.controller;
 
@@ -92,7 +92,7 @@ static void assert_no_copies(const struct stage *t) {
 
 /* --- told ------------------------------------------------------------------------------------------ */
 
-static void test_both_are_told(void **state) {
+static void test_both_are_notified(void **state) {
 	const struct hd_msg_members *first, *second;
 	struct hd_group_output sum, copy;
 	const struct hd_msg_group *group;
@@ -168,7 +168,7 @@ static void test_none(void **state) {
 	assert_int_equal(peer_last(t.s.server, HD_MSG_REPLICA)->replica.every, 50);
 	assert_int_equal(outputs_as(&t, HD_DTYPE_FP32), 1);
 	net_close(&t.s.net);
-	/* A replica that a state is on its way to, or that misses something. */
+	/* A replica with a state in flight to it, or with missing versions. */
 	for (uint8_t f = 0; f < 4; f++) {
 		static const uint8_t states[]
 			= {HD_FOLLOW_NONE, HD_FOLLOW_SEEDING, HD_FOLLOW_HOLE, HD_FOLLOW_CAUGHT_UP};
@@ -182,7 +182,7 @@ static void test_none(void **state) {
 	/* A model that is relayed. */
 	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 	for (uint16_t w = 0; w < WORKERS; w++)
-		say(t.s.workers[w], net_pull(t.s.workers[w], 1));
+		post(t.s.workers[w], net_pull(t.s.workers[w], 1));
 	net_run(&t.s.net, 5 * HD_MS);
 	assert_non_null(newest_group(&t.s));
 	assert_int_equal(counters(&t.s.net)->sums_copied, 0);
@@ -190,7 +190,7 @@ static void test_none(void **state) {
 	net_close(&t.s.net);
 }
 
-/* Everything that is under way ends well: direct updates and sums. Groups with two outputs are counted. */
+/* All transfers in flight end well: direct updates and sums. Groups with two outputs are counted. */
 static void finish(struct stage *t, uint32_t round) {
 	const struct peer *aggregator = t->s.aggregator;
 
@@ -198,7 +198,7 @@ static void finish(struct stage *t, uint32_t round) {
 		const struct hd_msg_grant *grant = peer_grant(t->s.workers[w], w, round);
 
 		if (grant && grant->peer_ipv4 == t->s.server->addr.ipv4)
-			say(t->s.server, net_report(grant, ++t->version, 80000000));
+			post(t->s.server, net_report(grant, ++t->version, 80000000));
 	}
 	for (; t->groups < aggregator->count; t->groups++) {
 		const struct hd_msg_group *group = &aggregator->log[t->groups].group;
@@ -211,14 +211,14 @@ static void finish(struct stage *t, uint32_t round) {
 		for (uint32_t i = 0; i < count; i++) {
 			const struct hd_group_input input = hd_group_get_input(&group->inputs, i);
 
-			say_held(&t->s, &input);
+			send_held(&t->s, &input);
 		}
 		for (uint32_t i = 0; i < t->s.server->count; i++)
 			if (t->s.server->log[i].kind == HD_MSG_MEMBERS
 			    && t->s.server->log[i].members.token
 				    == hd_group_get_output(&group->outputs, 0).token) {
 				t->version += count;
-				say_sum(&t->s,
+				end_sum(&t->s,
 					&t->s.server->log[i].members,
 					HD_OUTCOME_APPLIED,
 					t->version);
@@ -252,7 +252,7 @@ static void test_how_many(void **state) {
 	assert_int_equal(open_count(&t.s), CTL_REPLICA_SUMS_MAX);
 	/* It has one of them: the next one comes again. */
 	copy = peer_last(t.replica, HD_MSG_MEMBERS)->members.token;
-	say_copy(&t.s, t.replica, copy, HD_OUTCOME_APPLIED);
+	send_copy(&t.s, t.replica, copy, HD_OUTCOME_APPLIED);
 	assert_int_equal(replica_of(&t)->sums, CTL_REPLICA_SUMS_MAX - 1);
 	rounds(&t, 9, 1);
 	assert_int_equal(t.seconds, CTL_REPLICA_SUMS_MAX + 1);
@@ -262,7 +262,7 @@ static void test_how_many(void **state) {
 
 /* --- ends ------------------------------------------------------------------------------------------ */
 
-/* The replica has it, or not: nobody else hears of it, and the sum goes on. */
+/* The replica has it, or not: no other node is notified, and the sum goes on. */
 static void test_reported(void **state) {
 	static const uint8_t outcomes[] = {HD_OUTCOME_APPLIED, HD_OUTCOME_FAILED};
 	struct stage t;
@@ -274,10 +274,10 @@ static void test_reported(void **state) {
 		const struct made made = make_group(&t.s);
 		const uint64_t copy = copy_of(&t);
 		/* It is the replica's to say. */
-		say_copy(&t.s, t.s.server, copy, outcomes[i]);
-		say_copy(&t.s, t.s.workers[0], copy, outcomes[i]);
+		send_copy(&t.s, t.s.server, copy, outcomes[i]);
+		send_copy(&t.s, t.s.workers[0], copy, outcomes[i]);
 		assert_non_null(ctl_transfer_by_token(t.s.net.controller, copy));
-		say_copy(&t.s, t.replica, copy, outcomes[i]);
+		send_copy(&t.s, t.replica, copy, outcomes[i]);
 		assert_null(ctl_transfer_by_token(t.s.net.controller, copy));
 		assert_int_equal(replica_of(&t)->copies, outcomes[i] == HD_OUTCOME_APPLIED);
 		assert_int_equal(
@@ -289,7 +289,7 @@ static void test_reported(void **state) {
 		assert_int_equal(counters(&t.s.net)->groups_voided, 0);
 		if (counters(&t.s.net)->groups == 1)
 			assert_no_copies(&t);
-		say_copy(&t.s, t.replica, copy, outcomes[i]); /* once more */
+		send_copy(&t.s, t.replica, copy, outcomes[i]); /* once more */
 		assert_int_equal(counters(&t.s.net)->reports_unknown, 1);
 		net_close(&t.s.net);
 	}
@@ -309,7 +309,7 @@ static void test_reported_as_a_push(void **state) {
 	m.report.token = copy_of(&t);
 	m.report.outcome = HD_OUTCOME_FAILED;
 	m.report.reason = HD_REASON_NO_SERVER;
-	say(t.replica, m);
+	post(t.replica, m);
 	net_run(&t.s.net, HD_MS);
 	assert_null(ctl_transfer_by_token(t.s.net.controller, m.report.token));
 	assert_int_equal(open_count(&t.s), made.open - 1);
@@ -328,10 +328,10 @@ static void test_given_up(void **state) {
 	other = net_aggregator(&t.s.net, "a2", 0);
 	const struct made made = make_group(&t.s);
 	const uint64_t copy = copy_of(&t);
-	say_copy(&t.s, other, copy, HD_OUTCOME_FAILED);
+	send_copy(&t.s, other, copy, HD_OUTCOME_FAILED);
 	assert_non_null(ctl_transfer_by_token(t.s.net.controller, copy));
 	assert_int_equal(counters(&t.s.net)->reports_unknown, 1);
-	say_copy(&t.s, t.s.aggregator, copy, HD_OUTCOME_FAILED);
+	send_copy(&t.s, t.s.aggregator, copy, HD_OUTCOME_FAILED);
 	assert_null(ctl_transfer_by_token(t.s.net.controller, copy));
 	assert_true(has_void(t.replica, copy, &reason));
 	assert_false(has_void(t.s.aggregator, made.group, &reason));
@@ -341,7 +341,7 @@ static void test_given_up(void **state) {
 	net_close(&t.s.net);
 }
 
-/* With its group, whoever ends that. */
+/* With its group, whichever node ends that. */
 static void test_the_group_ends(void **state) {
 	struct stage t;
 	uint8_t reason;
@@ -352,7 +352,7 @@ static void test_the_group_ends(void **state) {
 		const struct made made = make_group(&t.s);
 		const uint64_t copy = copy_of(&t);
 		if (i == 0) {
-			say_group_failed(&t.s, newest_group(&t.s));
+			send_group_failed(&t.s, newest_group(&t.s));
 		} else if (i == 1) {
 			t.s.aggregator->cut = true;
 			t.s.aggregator->open = false;
@@ -414,7 +414,7 @@ assert_dropped(const struct stage *t, uint32_t job, uint16_t worker, enum hd_rea
 	assert_int_equal(drop->drop.reason, reason);
 }
 
-/* A copy from a worker that nobody knows, and one that is withdrawn while it waits: the worker's link has a push. */
+/* A copy from an unknown worker, and one that is withdrawn while it waits: the worker's link has a push. */
 static void test_none_comes(void **state) {
 	struct hd_message withdraw = {.kind = HD_MSG_CANCEL};
 	struct stage t;
@@ -423,20 +423,20 @@ static void test_none_comes(void **state) {
 	(void)state;
 	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_CAUGHT_UP);
 	job = net_job(t.s.workers[0]);
-	say(t.replica, ask_copy(job, WORKERS));
+	post(t.replica, ask_copy(job, WORKERS));
 	net_run(&t.s.net, HD_MS);
 	assert_dropped(&t, job, WORKERS, HD_REASON_LEFT);
 	assert_int_equal(counters(&t.s.net)->copies, 0);
-	say(t.s.workers[3], net_push(t.s.workers[3], 1, MB, 0));
+	post(t.s.workers[3], net_push(t.s.workers[3], 1, MB, 0));
 	net_run(&t.s.net, 5 * HD_MS);
-	say(t.replica, ask_copy(job, 3));
+	post(t.replica, ask_copy(job, 3));
 	net_run(&t.s.net, 5 * HD_MS);
 	assert_dropped(&t, job, WORKERS, HD_REASON_LEFT); /* nothing new */
 	withdraw.cancel.job = job;
 	withdraw.cancel.worker = 3;
 	withdraw.cancel.direction = HD_COPY;
 	withdraw.cancel.round = 5;
-	say(t.s.workers[3], withdraw);
+	post(t.s.workers[3], withdraw);
 	net_run(&t.s.net, 5 * HD_MS);
 	assert_int_equal(counters(&t.s.net)->copies, 1);
 	assert_dropped(&t, job, 3, HD_REASON_CANCELLED);
@@ -444,7 +444,7 @@ static void test_none_comes(void **state) {
 	net_close(&t.s.net);
 }
 
-/* After a restart a replica may ask before its server has said whose replica it is: it hears that, and asks again. */
+/* After a restart a replica may ask before its server has reported it: the replica is notified, and asks again. */
 static void test_asked_too_early(void **state) {
 	struct stage t;
 
@@ -452,7 +452,7 @@ static void test_asked_too_early(void **state) {
 	memset(&t, 0, sizeof t);
 	net_open(&t.s.net, &net_plain);
 	t.replica = add_replica(&t.s);
-	say(t.replica, ask_copy(77, 3));
+	post(t.replica, ask_copy(77, 3));
 	net_run(&t.s.net, HD_MS);
 	assert_dropped(&t, 77, 3, HD_REASON_EPOCH);
 	net_close(&t.s.net);
@@ -460,7 +460,7 @@ static void test_asked_too_early(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_both_are_told),
+		cmocka_unit_test(test_both_are_notified),
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_how_many),
 		cmocka_unit_test(test_reported),

@@ -12,7 +12,7 @@
 
 #define TEXT_BYTES 65536
 
-/* What is printed of this document. */
+/* The printed form of this document. */
 static void print(const char *json, bool wide, char text[TEXT_BYTES]) {
 	json_t *document = json_loads(json, 0, NULL);
 	FILE *file = tmpfile();

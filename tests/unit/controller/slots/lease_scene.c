@@ -21,7 +21,7 @@ join(struct scene *s, const char *job, uint16_t rank, const char *host, uint16_t
 	m.register_.model_bytes = 0;
 	m.register_.count_max = count;
 	m.register_.dtypes = count ? BOTH : 0;
-	say(peer, m);
+	post(peer, m);
 	net_run(&s->net, HD_MS);
 	assert_non_null(peer_last(peer, HD_MSG_REGISTERED));
 	return peer;
@@ -40,7 +40,7 @@ struct hd_message registration(const struct peer *peer, uint32_t slots) {
 
 void add_switch(struct scene *s, uint32_t slots) {
 	s->at = net_peer(&s->net, HD_ROLE_SWITCH, "s1");
-	say(s->at, registration(s->at, slots));
+	post(s->at, registration(s->at, slots));
 	net_run(&s->net, HD_MS);
 	assert_non_null(peer_last(s->at, HD_MSG_REGISTERED));
 }
@@ -81,7 +81,9 @@ void ask_of(struct scene *s, struct peer *worker, uint32_t round, uint8_t attemp
 	m.request.peak = s->peak;
 	m.request.order = s->order;
 	m.request.avoid = s->avoid;
-	say(worker, m);
+	m.request.dtype = s->dtype;
+	m.request.op = s->op;
+	post(worker, m);
 	net_run(&s->net, HD_MS);
 }
 
@@ -109,7 +111,7 @@ void answer(struct scene *s, uint8_t outcome, uint8_t reason) {
 	m.report.outcome = outcome;
 	m.report.reason = reason;
 	m.report.base = leased(s)->waits;
-	say(s->at, m);
+	post(s->at, m);
 	net_run(&s->net, HD_MS);
 }
 
@@ -117,31 +119,31 @@ void grant(struct scene *s) {
 	answer(s, HD_OUTCOME_APPLIED, HD_REASON_NONE);
 }
 
-const struct hd_msg_reduce *told_of(const struct peer *worker) {
+const struct hd_msg_reduce *reduce_sent_to(const struct peer *worker) {
 	const struct hd_message *m = peer_last(worker, HD_MSG_REDUCE);
 
 	return m ? &m->reduce : NULL;
 }
 
-const struct hd_msg_reduce *told(const struct scene *s, uint16_t rank) {
-	return told_of(s->workers[rank]);
+const struct hd_msg_reduce *reduce_sent(const struct scene *s, uint16_t rank) {
+	return reduce_sent_to(s->workers[rank]);
 }
 
 void done_round(struct scene *s, struct peer *worker, uint32_t round) {
 	struct hd_message m = {.kind = HD_MSG_REPORT};
 
-	m.report.job = told_of(worker)->job;
+	m.report.job = reduce_sent_to(worker)->job;
 	m.report.worker = worker->worker;
 	m.report.round = round;
 	m.report.direction = HD_REDUCE;
-	m.report.attempt = told_of(worker)->attempt;
+	m.report.attempt = reduce_sent_to(worker)->attempt;
 	m.report.outcome = HD_OUTCOME_APPLIED;
-	say(worker, m);
+	post(worker, m);
 	net_run(&s->net, HD_MS);
 }
 
 void done_by(struct scene *s, struct peer *worker) {
-	done_round(s, worker, told_of(worker)->round);
+	done_round(s, worker, reduce_sent_to(worker)->round);
 }
 
 void done(struct scene *s, uint16_t rank) {
@@ -157,12 +159,12 @@ const struct ctl_job *job_of(const struct scene *s) {
 	return s->net.controller->jobs[0];
 }
 
-/* What the switch and each worker are told of a round fits together. */
+/* The messages of a round to the switch and to each worker are consistent. */
 void check_agreement(const struct scene *s, uint32_t members) {
 	const struct hd_msg_slots *lease = leased(s);
 
 	for (uint16_t i = 0; i < WORKERS; i++) {
-		const struct hd_msg_reduce *m = told(s, i);
+		const struct hd_msg_reduce *m = reduce_sent(s, i);
 		struct hd_group_shard shard;
 		struct hd_group_seat seat;
 
@@ -184,14 +186,14 @@ void check_agreement(const struct scene *s, uint32_t members) {
 		assert_int_equal(m->epoch, lease->epoch);
 		assert_int_equal(m->lease_attempt, lease->attempt);
 		assert_int_equal(m->workers, members);
-		assert_int_equal(m->first, told(s, 0)->first);
-		assert_int_equal(m->turn, told(s, 0)->turn);
+		assert_int_equal(m->first, reduce_sent(s, 0)->first);
+		assert_int_equal(m->turn, reduce_sent(s, 0)->turn);
 	}
 }
 
 void assert_shards(const struct scene *s) {
 	for (uint16_t i = 0; i < WORKERS; i++) {
-		assert_non_null(told(s, i));
-		assert_int_equal(told(s, i)->slots, 0);
+		assert_non_null(reduce_sent(s, i));
+		assert_int_equal(reduce_sent(s, i)->slots, 0);
 	}
 }

@@ -17,8 +17,8 @@ struct scene {
 	struct peer *workers[WORKERS + 1], *others[WORKERS], *aggregators[WORKERS];
 	struct peer *at;
 	float peak;
-	uint8_t order, avoid;
-	uint32_t have; /* oldest round under way; 0: the one asked for */
+	uint8_t order, avoid, dtype, op;
+	uint32_t have; /* oldest round in flight; 0: the one asked for */
 };
 
 struct peer *
@@ -34,15 +34,15 @@ void ask_all(struct scene *s, uint32_t round, uint8_t attempt);
 const struct hd_msg_slots *leased(const struct scene *s);
 void answer(struct scene *s, uint8_t outcome, uint8_t reason);
 void grant(struct scene *s);
-const struct hd_msg_reduce *told_of(const struct peer *worker);
-const struct hd_msg_reduce *told(const struct scene *s, uint16_t rank);
-/* Its report that it has the sum: of this round, of the newest that it was told of. */
+const struct hd_msg_reduce *reduce_sent_to(const struct peer *worker);
+const struct hd_msg_reduce *reduce_sent(const struct scene *s, uint16_t rank);
+/* Its report that it has the sum: of this round, or of the newest that it was notified of. */
 void done_round(struct scene *s, struct peer *worker, uint32_t round);
 void done_by(struct scene *s, struct peer *worker);
 void done(struct scene *s, uint16_t rank);
 void done_all(struct scene *s);
 const struct ctl_job *job_of(const struct scene *s);
-/* What the switch and each worker are told of a round fits together. */
+/* The messages of a round to the switch and to each worker are consistent. */
 void check_agreement(const struct scene *s, uint32_t members);
 /* All of the newest round go over aggregators. */
 void assert_shards(const struct scene *s);

@@ -29,21 +29,21 @@ static void test_rounds(void **state) {
 	assert_int_equal(leased(&s)->dtype, HD_DTYPE_FP32);
 	assert_int_equal(leased(&s)->slots, CTL_LEASE_SLOTS_FLOOR);
 	assert_int_equal(leased(&s)->epoch, 1);
-	/* Nobody is told before it is in force. */
-	assert_null(told(&s, 0));
+	/* No worker is notified before it is in force. */
+	assert_null(reduce_sent(&s, 0));
 	grant(&s);
 	check_agreement(&s, WORKERS);
-	assert_int_equal(told(&s, 0)->first, 0);
-	assert_int_equal(told(&s, 0)->turn, 1);
-	assert_int_equal(told(&s, 0)->rate_bps, 0);
+	assert_int_equal(reduce_sent(&s, 0)->first, 0);
+	assert_int_equal(reduce_sent(&s, 0)->turn, 1);
+	assert_int_equal(reduce_sent(&s, 0)->rate_bps, 0);
 	ask_all(&s, 2, 1);
 	check_agreement(&s, WORKERS);
-	assert_int_equal(told(&s, 0)->round, 2);
-	assert_int_equal(told(&s, 0)->turn, 2);
-	assert_int_equal(told(&s, 0)->first, BYTES / 4 / COUNT);
+	assert_int_equal(reduce_sent(&s, 0)->round, 2);
+	assert_int_equal(reduce_sent(&s, 0)->turn, 2);
+	assert_int_equal(reduce_sent(&s, 0)->first, BYTES / 4 / COUNT);
 	done_all(&s);
 	ask_all(&s, 3, 1);
-	assert_int_equal(told(&s, 0)->first, 2 * BYTES / 4 / COUNT);
+	assert_int_equal(reduce_sent(&s, 0)->first, 2 * BYTES / 4 / COUNT);
 	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 1);
 	assert_int_equal(peer_count(s.at, HD_MSG_VOID), 0);
 	for (uint32_t i = 0; i < WORKERS; i++)
@@ -67,7 +67,7 @@ static void test_refused(void **state) {
 	assert_string_equal(job_of(&s)->why, "refused");
 	done_all(&s);
 	ask_all(&s, 2, 1);
-	assert_int_equal(told(&s, 0)->round, 2);
+	assert_int_equal(reduce_sent(&s, 0)->round, 2);
 	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 1);
 	done_all(&s);
 	net_run(&s.net, CTL_LEASE_REST_NS);
@@ -75,19 +75,19 @@ static void test_refused(void **state) {
 	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 2);
 	name = leased(&s)->lease;
 	net_run(&s.net, CTL_LEASE_WAIT_NS / 2);
-	assert_int_equal(told(&s, 0)->round, 2);
+	assert_int_equal(reduce_sent(&s, 0)->round, 2);
 	net_run(&s.net, CTL_LEASE_WAIT_NS);
-	assert_int_equal(told(&s, 0)->round, 3);
+	assert_int_equal(reduce_sent(&s, 0)->round, 3);
 	assert_shards(&s);
 	assert_int_equal(peer_last(s.at, HD_MSG_VOID)->void_.token, name);
-	/* Its answer comes at last: to nobody. */
+	/* Its answer comes at last: it is ignored. */
 	grant(&s);
 	assert_int_equal(counters(&s.net)->reports_unknown, 1);
 	assert_int_equal(counters(&s.net)->leases_refused, 2);
 	net_close(&s.net);
 }
 
-/* Who is gone is not waited for any more, in this round and the next ones. */
+/* A worker that is gone is not waited for any more, in this round and the next ones. */
 static void test_worker_dies(void **state) {
 	struct scene s;
 
@@ -105,12 +105,12 @@ static void test_worker_dies(void **state) {
 	assert_int_equal(job_of(&s)->reduce_count, 0);
 	ask(&s, 0, 2, 1);
 	ask(&s, 2, 2, 1);
-	assert_int_equal(told(&s, 2)->round, 2);
-	assert_int_equal(told(&s, 2)->workers, 2);
-	assert_int_equal(told(&s, 2)->member, 2);
-	assert_int_equal(told(&s, 2)->slots, leased(&s)->slots);
+	assert_int_equal(reduce_sent(&s, 2)->round, 2);
+	assert_int_equal(reduce_sent(&s, 2)->workers, 2);
+	assert_int_equal(reduce_sent(&s, 2)->member, 2);
+	assert_int_equal(reduce_sent(&s, 2)->slots, leased(&s)->slots);
 	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 2);
-	/* Everybody is. */
+	/* All are gone. */
 	done(&s, 0);
 	done(&s, 2);
 	s.workers[0]->cut = s.workers[2]->cut = true;
@@ -140,7 +140,7 @@ static void test_asks_again(void **state) {
 	assert_int_equal(peer_count(s.workers[0], HD_MSG_VOID), 2);
 	assert_int_equal(
 		peer_last(s.workers[0], HD_MSG_VOID)->void_.token,
-		hd_group_get_shard(&told(&s, 0)->shards, 0).out_token
+		hd_group_get_shard(&reduce_sent(&s, 0)->shards, 0).out_token
 	);
 	ask(&s, 0, 2, 2);
 	ask(&s, 2, 2, 2);
@@ -154,14 +154,14 @@ static void test_asks_again(void **state) {
 	);
 	grant(&s);
 	check_agreement(&s, WORKERS);
-	assert_int_equal(told(&s, 0)->round, 2);
-	assert_int_equal(told(&s, 0)->turn, 2);
+	assert_int_equal(reduce_sent(&s, 0)->round, 2);
+	assert_int_equal(reduce_sent(&s, 0)->turn, 2);
 	ask(&s, 0, 1, 2);
 	ask(&s, 2, 1, 2);
 	check_agreement(&s, WORKERS);
-	assert_int_equal(told(&s, 0)->round, 1);
-	assert_int_equal(told(&s, 0)->turn, 3);
-	assert_int_equal(told(&s, 0)->first, BYTES / 4 / COUNT);
+	assert_int_equal(reduce_sent(&s, 0)->round, 1);
+	assert_int_equal(reduce_sent(&s, 0)->turn, 3);
+	assert_int_equal(reduce_sent(&s, 0)->first, BYTES / 4 / COUNT);
 	/* Twice void there: then over aggregators, and with it the other one. */
 	ask(&s, 0, 1, 3);
 	ask(&s, 1, 1, 3);
@@ -185,7 +185,7 @@ static void test_another_worker(void **state) {
 	ask_all(&s, 2, 1);
 	ask(&s, 3, 2, 1);
 	assert_int_equal(leased(&s)->lease, first);
-	assert_int_equal(told(&s, 0)->round, 1);
+	assert_int_equal(reduce_sent(&s, 0)->round, 1);
 	done_all(&s);
 	net_run(&s.net, 2 * CTL_LEASE_BUSY_NS);
 	assert_int_not_equal(leased(&s)->lease, first);
@@ -193,8 +193,8 @@ static void test_another_worker(void **state) {
 	assert_int_equal(leased(&s)->waits, 15);
 	grant(&s);
 	check_agreement(&s, WORKERS + 1);
-	assert_int_equal(told(&s, 3)->member, 3);
-	assert_int_equal(told(&s, 3)->first, 0);
+	assert_int_equal(reduce_sent(&s, 3)->member, 3);
+	assert_int_equal(reduce_sent(&s, 3)->first, 0);
 	net_close(&s.net);
 }
 
@@ -218,10 +218,10 @@ static void test_switch_dies(void **state) {
 	/* Before it has answered. */
 	add_switch(&s, 4096);
 	ask_all(&s, 2, 1);
-	assert_int_equal(told(&s, 0)->round, 1);
+	assert_int_equal(reduce_sent(&s, 0)->round, 1);
 	s.at->cut = true;
 	net_run(&s.net, (hd_ns)2 * HD_DETECTION_US * HD_US);
-	assert_int_equal(told(&s, 0)->round, 2);
+	assert_int_equal(reduce_sent(&s, 0)->round, 2);
 	assert_shards(&s);
 	net_close(&s.net);
 }
@@ -234,12 +234,12 @@ static void test_only_a_switch(void **state) {
 	open_with(&s, &net_plain);
 	ask_all(&s, 1, 1);
 	net_run(&s.net, HD_SECOND);
-	assert_null(told(&s, 0));
+	assert_null(reduce_sent(&s, 0));
 	add_switch(&s, CTL_LEASE_SLOTS_LEAST - 1);
 	net_run(&s.net, HD_SECOND);
 	assert_null(leased(&s));
 	assert_string_equal(job_of(&s)->why, ctl_why_slots);
-	say(s.at, registration(s.at, 64));
+	post(s.at, registration(s.at, 64));
 	net_run(&s.net, HD_SECOND / 10);
 	assert_non_null(leased(&s));
 	answer(&s, HD_OUTCOME_FAILED, HD_REASON_TIMEOUT);

@@ -18,7 +18,7 @@ static void expect_why(struct scene *s, uint32_t round, const char *why) {
 
 	ask_all(s, round, 1);
 	assert_string_equal(job_of(s)->why, why);
-	assert_int_equal(told(s, 0)->round, round);
+	assert_int_equal(reduce_sent(s, 0)->round, round);
 	assert_shards(s);
 	assert_int_equal(s->at ? peer_count(s->at, HD_MSG_SLOTS) : 0, before);
 	done_all(s);
@@ -30,13 +30,13 @@ static void command(struct scene *s, struct peer *shell, const char *object, con
 	m.command.verb = HD_VERB_SET;
 	(void)snprintf(m.command.object, sizeof m.command.object, "%s", object);
 	(void)snprintf(m.command.value, sizeof m.command.value, "%s", value);
-	say(shell, m);
+	post(shell, m);
 	net_run(&s->net, HD_MS);
 	assert_int_equal(peer_last(shell, HD_MSG_DONE)->done.reason, HD_REASON_NONE);
 }
 
-/* On a machine that is busy for a second all workers say that a round stood still. Where nobody else adds, it goes
- * through the switch again; not without end. */
+/* On a machine that is busy for a second all workers report that a round stalled. Where there is no other aggregator,
+ * the round goes through the switch again, up to a limit. */
 static void test_stands_still(void **state) {
 	const uint32_t most = CTL_LEASE_STILL_ALONE;
 	struct scene s;
@@ -93,7 +93,7 @@ static void test_reasons(void **state) {
 	ask_all(&s, 6, 1);
 	grant(&s);
 	check_agreement(&s, WORKERS);
-	/* What is under way goes on; what is not in use ends. */
+	/* A round in flight goes on; an unused lease ends. */
 	command(&s, shell, "switch", "off");
 	assert_null(peer_last(s.at, HD_MSG_VOID));
 	done_all(&s);
@@ -120,7 +120,7 @@ static void test_small_chunks(void **state) {
 	m = registration(s.at, 4096);
 	m.register_.count_min = m.register_.count_max = 32;
 	m.register_.dtypes = 1 << HD_DTYPE_FIXED32;
-	say(s.at, m);
+	post(s.at, m);
 	net_run(&s.net, HD_MS);
 	s.peak = 3;
 	ask_all(&s, 1, 1);
@@ -128,7 +128,7 @@ static void test_small_chunks(void **state) {
 	assert_int_equal(leased(&s)->dtype, HD_DTYPE_FIXED32);
 	grant(&s);
 	check_agreement(&s, WORKERS);
-	assert_int_equal((int16_t)told(&s, 0)->exponent, hd_fixed_exponent(9, 3));
+	assert_int_equal((int16_t)reduce_sent(&s, 0)->exponent, hd_fixed_exponent(9, 3));
 	done_all(&s);
 	/* The lease stays as long as it is used. */
 	add_aggregators(&s);
@@ -165,7 +165,7 @@ static void others_done(struct scene *s) {
 		done_by(s, s->others[i]);
 }
 
-/* Two jobs: each has half, whoever came first. */
+/* Two jobs: each has half, in any order of arrival. */
 static void test_two_jobs(void **state) {
 	struct scene s;
 
@@ -176,23 +176,23 @@ static void test_two_jobs(void **state) {
 	grant(&s);
 	others_ask(&s, 1);
 	/* All of it is in use: over aggregators. */
-	assert_int_equal(told_of(s.others[0])->slots, 0);
+	assert_int_equal(reduce_sent_to(s.others[0])->slots, 0);
 	assert_string_equal(s.net.controller->jobs[1]->why, ctl_why_slots);
 	done_all(&s);
 	ask_all(&s, 2, 1);
 	assert_int_equal(leased(&s)->slots, 128);
 	grant(&s);
-	assert_int_equal(told(&s, 0)->slots, 128);
-	assert_int_equal(told(&s, 0)->rate_bps, 0);
+	assert_int_equal(reduce_sent(&s, 0)->slots, 128);
+	assert_int_equal(reduce_sent(&s, 0)->rate_bps, 0);
 	others_done(&s);
 	others_ask(&s, 2);
 	assert_int_equal(leased(&s)->slots, 128);
 	assert_int_equal(leased(&s)->job, s.net.controller->jobs[1]->id);
 	grant(&s);
-	assert_int_equal(told_of(s.others[0])->slots, 128);
+	assert_int_equal(reduce_sent_to(s.others[0])->slots, 128);
 	/* Both are busy: each is told its half of the links. */
-	assert_true(told_of(s.others[0])->rate_bps > 0.45 * 80e9);
-	assert_true(told_of(s.others[0])->rate_bps < 0.55 * 80e9);
+	assert_true(reduce_sent_to(s.others[0])->rate_bps > 0.45 * 80e9);
+	assert_true(reduce_sent_to(s.others[0])->rate_bps < 0.55 * 80e9);
 	assert_int_equal(
 		ctl_lease_slots(s.net.controller, TAILQ_FIRST(&s.net.controller->leases)->node), 256
 	);
@@ -205,8 +205,8 @@ static void test_two_jobs(void **state) {
 	net_run(&s.net, CTL_LEASE_IDLE_NS * 3 / 4);
 	ask_all(&s, 4, 1);
 	grant(&s);
-	assert_int_equal(told(&s, 0)->round, 4);
-	assert_int_equal(told(&s, 0)->slots, 256);
+	assert_int_equal(reduce_sent(&s, 0)->round, 4);
+	assert_int_equal(reduce_sent(&s, 0)->slots, 256);
 	net_close(&s.net);
 }
 
@@ -218,22 +218,22 @@ static void test_between_rounds(void **state) {
 	two_jobs(&s, 4096);
 	ask_all(&s, 1, 1);
 	grant(&s);
-	assert_int_equal(told(&s, 0)->rate_bps, 0);
+	assert_int_equal(reduce_sent(&s, 0)->rate_bps, 0);
 	others_ask(&s, 1);
 	grant(&s);
-	assert_true(told_of(s.others[0])->rate_bps < 0.55 * 80e9);
+	assert_true(reduce_sent_to(s.others[0])->rate_bps < 0.55 * 80e9);
 	done_all(&s);
 	others_done(&s);
 	net_run(&s.net, CTL_LEASE_PAUSE_NS / 2);
 	ask_all(&s, 2, 1);
-	assert_int_equal(told(&s, 0)->round, 2);
-	assert_true(told(&s, 0)->rate_bps > 0.45 * 80e9);
-	assert_true(told(&s, 0)->rate_bps < 0.55 * 80e9);
+	assert_int_equal(reduce_sent(&s, 0)->round, 2);
+	assert_true(reduce_sent(&s, 0)->rate_bps > 0.45 * 80e9);
+	assert_true(reduce_sent(&s, 0)->rate_bps < 0.55 * 80e9);
 	done_all(&s);
 	net_run(&s.net, CTL_LEASE_PAUSE_NS);
 	ask_all(&s, 3, 1);
-	assert_int_equal(told(&s, 0)->round, 3);
-	assert_int_equal(told(&s, 0)->rate_bps, 0);
+	assert_int_equal(reduce_sent(&s, 0)->round, 3);
+	assert_int_equal(reduce_sent(&s, 0)->rate_bps, 0);
 	net_close(&s.net);
 }
 
@@ -247,11 +247,11 @@ static void test_no_pause(void **state) {
 	ask_all(&s, 1, 1);
 	grant(&s);
 	ask_all(&s, 2, 1);
-	assert_int_equal(told(&s, 0)->round, 2);
+	assert_int_equal(reduce_sent(&s, 0)->round, 2);
 	others_ask(&s, 1);
-	assert_int_equal(told_of(s.others[0])->slots, 0);
+	assert_int_equal(reduce_sent_to(s.others[0])->slots, 0);
 	ask_all(&s, 3, 1);
-	assert_int_equal(told(&s, 0)->round, 2);
+	assert_int_equal(reduce_sent(&s, 0)->round, 2);
 	for (uint16_t i = 0; i < WORKERS; i++) {
 		done(&s, i);
 		done_round(&s, s.workers[i], 1);
@@ -259,16 +259,16 @@ static void test_no_pause(void **state) {
 	net_run(&s.net, 2 * CTL_LEASE_BUSY_NS);
 	assert_int_equal(leased(&s)->slots, 128);
 	grant(&s);
-	assert_int_equal(told(&s, 0)->round, 3);
+	assert_int_equal(reduce_sent(&s, 0)->round, 3);
 	others_done(&s);
 	others_ask(&s, 2);
 	assert_int_equal(leased(&s)->job, s.net.controller->jobs[1]->id);
 	grant(&s);
-	assert_int_equal(told_of(s.others[0])->slots, 128);
-	/* With a share each, nobody gives way any more. */
+	assert_int_equal(reduce_sent_to(s.others[0])->slots, 128);
+	/* With a share each, no job gives way any more. */
 	ask_all(&s, 4, 1);
-	assert_int_equal(told(&s, 0)->round, 4);
-	assert_int_equal(told(&s, 0)->slots, 128);
+	assert_int_equal(reduce_sent(&s, 0)->round, 4);
+	assert_int_equal(reduce_sent(&s, 0)->slots, 128);
 	net_close(&s.net);
 }
 
@@ -288,7 +288,7 @@ static void test_turns(void **state) {
 		others_ask(&s, round);
 		assert_int_equal(leased(&s)->job, s.net.controller->jobs[1]->id);
 		grant(&s);
-		assert_int_equal(told_of(s.others[0])->slots, 16);
+		assert_int_equal(reduce_sent_to(s.others[0])->slots, 16);
 		others_done(&s);
 	}
 	assert_int_equal(counters(&s.net)->leases_taken, 5);
@@ -308,9 +308,9 @@ static uint16_t slots_at(struct scene *s, double bps, uint32_t round) {
 	if (peer_count(s->at, HD_MSG_SLOTS) > before)
 		grant(s);
 	check_agreement(s, WORKERS);
-	assert_int_equal(told(s, 0)->round, round);
+	assert_int_equal(reduce_sent(s, 0)->round, round);
 	done_all(s);
-	return told(s, 0)->slots;
+	return reduce_sent(s, 0)->slots;
 }
 
 /* Slots follow what links turn out to carry. */
@@ -340,24 +340,24 @@ static void test_orders(void **state) {
 	open_scene(&s);
 	ask_all(&s, 1, 1);
 	grant(&s);
-	assert_int_equal(told(&s, 0)->dtype, HD_DTYPE_FP32);
-	assert_int_equal(told(&s, 0)->exponent, 0);
+	assert_int_equal(reduce_sent(&s, 0)->dtype, HD_DTYPE_FP32);
+	assert_int_equal(reduce_sent(&s, 0)->exponent, 0);
 	s.order = HD_GROUP_RANKED;
 	ask_all(&s, 2, 1);
 	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 1); /* the other one is in use */
 	done_all(&s);
 	net_run(&s.net, 2 * CTL_LEASE_BUSY_NS);
 	grant(&s);
-	assert_int_equal(told(&s, 0)->round, 2);
-	assert_int_equal(told(&s, 0)->dtype, HD_DTYPE_FIXED32);
-	assert_int_equal((int16_t)told(&s, 0)->exponent, hd_fixed_exponent(3, 3));
+	assert_int_equal(reduce_sent(&s, 0)->round, 2);
+	assert_int_equal(reduce_sent(&s, 0)->dtype, HD_DTYPE_FIXED32);
+	assert_int_equal((int16_t)reduce_sent(&s, 0)->exponent, hd_fixed_exponent(3, 3));
 	done_all(&s);
 	s.order = HD_GROUP_ARRIVAL;
 	s.peak = 1e20F;
 	ask_all(&s, 3, 1);
 	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 2);
 	check_agreement(&s, WORKERS);
-	assert_int_equal((int16_t)told(&s, 0)->exponent, hd_fixed_exponent(3 * 1e20, 3));
+	assert_int_equal((int16_t)reduce_sent(&s, 0)->exponent, hd_fixed_exponent(3 * 1e20, 3));
 	net_close(&s.net);
 }
 
@@ -385,7 +385,7 @@ static void test_most_members(void **state) {
 	);
 	grant(&s);
 	for (uint16_t i = 0; i < HD_SWITCH_MEMBERS_MAX; i++) {
-		assert_int_equal(told_of(peers[i])->member, i);
+		assert_int_equal(reduce_sent_to(peers[i])->member, i);
 		done_by(&s, peers[i]);
 	}
 	peers[HD_SWITCH_MEMBERS_MAX] = join(&s, "j", HD_SWITCH_MEMBERS_MAX, "more", COUNT);
@@ -393,8 +393,8 @@ static void test_most_members(void **state) {
 	for (uint16_t i = 0; i <= HD_SWITCH_MEMBERS_MAX; i++)
 		ask_of(&s, peers[i], 2, 1);
 	assert_string_equal(job_of(&s)->why, "workers");
-	assert_int_equal(told_of(peers[0])->round, 2);
-	assert_int_equal(told_of(peers[0])->slots, 0);
+	assert_int_equal(reduce_sent_to(peers[0])->round, 2);
+	assert_int_equal(reduce_sent_to(peers[0])->slots, 0);
 	net_close(&s.net);
 }
 
@@ -425,7 +425,7 @@ static void test_tables(void **state) {
 	net_close(&s.net);
 }
 
-/* What a switch says of itself must make sense. */
+/* A switch's report about itself must make sense. */
 static void test_hostile(void **state) {
 	struct hd_message m;
 	struct scene s;
@@ -434,18 +434,18 @@ static void test_hostile(void **state) {
 	open_scene(&s);
 	s.at = net_peer(&s.net, HD_ROLE_SWITCH, "s2");
 	m = registration(s.at, 4097);
-	say(s.at, m);
+	post(s.at, m);
 	net_run(&s.net, HD_MS);
 	assert_non_null(strstr(s.at->refused, "HD_SWITCH_SLOTS"));
 	m = registration(s.at, 64);
 	m.register_.count_min = 33;
 	m.register_.count_max = 32;
-	say(s.at, m);
+	post(s.at, m);
 	net_run(&s.net, HD_MS);
 	assert_non_null(strstr(s.at->refused, "count_min"));
 	m = registration(s.at, 64);
 	m.register_.dtypes = 1 << HD_DTYPE_FP16;
-	say(s.at, m);
+	post(s.at, m);
 	net_run(&s.net, HD_MS);
 	assert_non_null(strstr(s.at->refused, "dtypes"));
 	assert_int_equal(counters(&s.net)->register_refused, 3);

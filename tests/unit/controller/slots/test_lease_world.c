@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The controller and the agent of a switch, both real, with workers of two jobs that die, come back, ask again and
- * cross each other's words, a switch that is cut off and starts anew, as its executor does, and a controller. Always:
- * who is told of slots finds the lease in force as it was told, rounds follow one another in its stream, everybody who
- * asks is answered, and in the end nothing is left of any lease.
+ * whose messages cross, a switch that is cut off and restarts, as its executor does, and a controller. Always: a worker
+ * that is notified of slots finds the lease in force as notified, rounds follow one another in its stream, all workers
+ * that ask are answered, and in the end nothing is left of any lease.
  */
 #include "controller_net.h"
 #include "hd_group.h"
@@ -28,7 +28,7 @@
 struct actor {
 	struct peer *peer;
 	uint32_t read; /* of its log */
-	bool registered, asked, told, left;
+	bool registered, asked, started, left;
 	hd_ns away_until; /* it is dead until then; 0: it is not */
 	hd_ns asked_at;
 	uint32_t round, done;
@@ -47,8 +47,8 @@ struct world {
 	struct actor actors[JOBS][WORKERS];
 	hd_ns switch_away_until;
 	uint16_t epoch;
-	uint8_t lives; /* of the agent */
-	uint32_t last[JOBS]; /* nobody asks for rounds after this one; 0: not so */
+	uint8_t processes; /* of the agent */
+	uint32_t last[JOBS]; /* no worker asks for rounds after this one; 0: no limit */
 	/* Tokens that were in force once. */
 	uint64_t known[KNOWN_MAX];
 	uint32_t known_count, through, void_count, lost;
@@ -62,7 +62,7 @@ static void start_agent(struct world *w, struct hd_addr data) {
 		.host = "s1",
 		.keys = &w->net.keys,
 		.key_id = 1,
-		.seed = {0x51, ++w->lives},
+		.seed = {0x51, ++w->processes},
 		.controller = w->net.addr,
 		.data = data,
 		.slots = 96, /* three jobs' least: two have 32 each */
@@ -114,17 +114,17 @@ in_force(const struct world *w, uint64_t token, uint32_t *member) {
 
 /* --- workers ---------------------------------------------------------------------------------- */
 
-static void say_register(struct actor *a) {
+static void send_register(struct actor *a) {
 	struct hd_message m = net_register_worker(a->peer, 8, 1);
 
 	m.register_.model_bytes = 0;
 	m.register_.count_max = COUNT;
 	m.register_.dtypes = 1 << HD_DTYPE_FIXED32 | 1 << HD_DTYPE_FP32;
 	m.register_.reduce_round = a->done;
-	(void)peer_say(a->peer, &m);
+	(void)peer_send(a->peer, &m);
 }
 
-static void say_ask(struct world *w, struct actor *a) {
+static void send_ask(struct world *w, struct actor *a) {
 	struct hd_message m = net_push(a->peer, a->round, BYTES, 0);
 
 	m.request.direction = HD_REDUCE;
@@ -133,19 +133,19 @@ static void say_ask(struct world *w, struct actor *a) {
 	m.request.peak = 1;
 	m.request.order = a->peer->job[0] == 'j' ? HD_GROUP_ARRIVAL : HD_GROUP_RANKED;
 	m.request.avoid = hd_random_below(&w->random, 200) == 0;
-	a->told = false;
-	a->asked = peer_say(a->peer, &m) == 0;
+	a->started = false;
+	a->asked = peer_send(a->peer, &m) == 0;
 	a->asked_at = a->asked_at ? a->asked_at : w->net.now;
 }
 
 static void over(struct actor *a, uint32_t round) {
-	a->asked = a->told = false;
+	a->asked = a->started = false;
 	a->asked_at = 0;
 	a->attempt = 0;
 	a->round = round;
 }
 
-static void say_done(struct actor *a) {
+static void send_done(struct actor *a) {
 	struct hd_message m = {.kind = HD_MSG_REPORT};
 
 	m.report.job = net_job(a->peer);
@@ -154,7 +154,7 @@ static void say_done(struct actor *a) {
 	m.report.direction = HD_REDUCE;
 	m.report.attempt = a->attempt;
 	m.report.outcome = HD_OUTCOME_APPLIED;
-	(void)peer_say(a->peer, &m);
+	(void)peer_send(a->peer, &m);
 	a->done = a->round;
 	over(a, a->round + 1);
 }
@@ -164,7 +164,7 @@ static void hear_slots(struct world *w, struct actor *a, const struct hd_msg_red
 	const struct hd_switch_lease *lease;
 	uint32_t member = 0;
 
-	/* Before anybody was told it was in force. */
+	/* Before any worker was notified it was in force. */
 	remember(w);
 	assert_true(is_known(w, shard.out_token));
 	lease = in_force(w, shard.out_token, &member);
@@ -203,13 +203,13 @@ static void hear(struct world *w, struct actor *a, const struct hd_message *m) {
 			hear_slots(w, a, &m->reduce);
 		if (!a->asked || m->reduce.round != a->round || m->reduce.attempt != a->attempt)
 			break;
-		a->told = true;
+		a->started = true;
 		a->asked_at = 0;
 		break;
 	case HD_MSG_VOID:
 		w->void_count++;
-		if (a->told) /* whichever of its tokens: it has one round at a time */
-			say_ask(w, a);
+		if (a->started) /* whichever of its tokens: it has one round at a time */
+			send_ask(w, a);
 		break;
 	case HD_MSG_DROP:
 		if (a->asked && m->drop.round == a->round)
@@ -220,12 +220,12 @@ static void hear(struct world *w, struct actor *a, const struct hd_message *m) {
 	}
 }
 
-static void say_leave(struct actor *a) {
+static void send_leave(struct actor *a) {
 	struct hd_message m = {.kind = HD_MSG_LEAVE};
 
 	m.leave.job = net_job(a->peer);
 	m.leave.worker = a->peer->worker;
-	a->left = peer_say(a->peer, &m) == 0;
+	a->left = peer_send(a->peer, &m) == 0;
 }
 
 static void die(struct world *w, struct actor *a) {
@@ -259,9 +259,9 @@ static void act(struct world *w, struct actor *a, uint32_t last) {
 	if (a->left)
 		return;
 	if (!a->peer->open || !a->registered) {
-		a->asked = a->told = false;
+		a->asked = a->started = false;
 		if (a->peer->open && a->peer->session && dice < 300)
-			say_register(a);
+			send_register(a);
 		return;
 	}
 	if (a->asked_at)
@@ -274,13 +274,13 @@ static void act(struct world *w, struct actor *a, uint32_t last) {
 				(double)w->net.now * 1e-9
 			);
 	if (last && a->round > last && !a->asked)
-		say_leave(a);
+		send_leave(a);
 	else if (!last && dice < 2)
 		die(w, a);
-	else if (a->told && dice >= 40 && dice < 2000)
-		say_done(a);
-	else if ((a->told && dice < 40) || (!a->asked && dice < 3000))
-		say_ask(w, a); /* told: its chunks had not the same members */
+	else if (a->started && dice >= 40 && dice < 2000)
+		send_done(a);
+	else if ((a->started && dice < 40) || (!a->asked && dice < 3000))
+		send_ask(w, a); /* told: its chunks had not the same members */
 }
 
 /* --- the world -------------------------------------------------------------------------------- */
@@ -333,7 +333,7 @@ static void restart_controller(struct world *w) {
 	if (w->aggregator) {
 		struct hd_message m = net_register_aggregator(w->aggregator, 100 * MB);
 
-		for (int i = 0; i < 3000 && peer_say(w->aggregator, &m) < 0; i++)
+		for (int i = 0; i < 3000 && peer_send(w->aggregator, &m) < 0; i++)
 			net_run(&w->net, HD_MS);
 	}
 }
@@ -401,7 +401,7 @@ static void run(uint64_t seed, bool restarts, struct sums *sums) {
 			if (w->actors[j][i].round > w->last[j])
 				w->last[j] = w->actors[j][i].round;
 	w->at->cut = false;
-	executor_mend(&w->executor);
+	executor_recover(&w->executor);
 	world_run(w, 60000);
 	assert_true(TAILQ_EMPTY(&w->net.controller->leases));
 	assert_int_equal(w->executor.count, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A disk that loses power. Calls to the file system are carried out and written down; after a cut nothing reaches it
- * any more. What POSIX lets it keep is then laid out in a directory, one possibility after another:
+ * any more. The contents that POSIX permits are then laid out in a directory, one possibility after another:
  *
  *   names   each create, rename and unlink since the last fsync() of the directory may have happened or not
  *   bytes   a file whose bytes were not synced may be empty, cut, all zeros of its length, or whole
@@ -22,7 +22,7 @@ unsigned power_end(void);
 
 /* Lays out possibility `index` of what is left in `into` (empty before). False: there is no such. */
 bool power_lay_out(unsigned index, const char *into);
-/* What the directory would be if only the process had ended at the cut. */
+/* The directory as it would be if only the process had ended at the cut. */
 void power_lay_out_whole(const char *into);
 /* Removes all files of a directory. */
 void power_clear(const char *directory);

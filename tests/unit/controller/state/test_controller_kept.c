@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What operators set, and where jobs live, in the next life of the controller; and texts that are not of ours. */
+/* Operators' settings and the servers of jobs in the next incarnation of the controller; and foreign texts. */
 #include "controller_net.h"
 #include "ctl_registry.h"
 
@@ -28,13 +28,13 @@ command(struct net *net,
 	(void)snprintf(m.command.object, sizeof m.command.object, "%s", object);
 	(void)snprintf(m.command.target, sizeof m.command.target, "%s", target);
 	(void)snprintf(m.command.value, sizeof m.command.value, "%s", value);
-	say(shell, m);
+	post(shell, m);
 	net_run(net, 5 * HD_MS);
 	if (peer_last(shell, HD_MSG_DONE)->done.reason != HD_REASON_NONE)
 		fail_msg("%s", peer_last(shell, HD_MSG_DONE)->done.text);
 }
 
-/* The controller dies; its next life gets what it kept, or nothing. Everybody's session is open again. */
+/* The controller dies; its next incarnation gets the state that it kept, or nothing. All sessions are open again. */
 static void restart(struct net *net, bool with_kept) {
 	char *kept = net->kept, error[256];
 
@@ -91,11 +91,11 @@ static void test_settings_survive(void **state) {
 	assert_true(job_of(&net, "cifar")->paused);
 	assert_string_equal(job_of(&net, "cifar")->tenant_name, "team");
 	/* A drained host's nodes are drained when they come. */
-	say(worker, net_register_worker(worker, 8, 1));
+	post(worker, net_register_worker(worker, 8, 1));
 	net_run(&net, 5 * HD_MS);
 	assert_true(ctl_worker(job_of(&net, "mnist"), 0)->draining);
 	assert_true(job_of(&net, "mnist")->tenant->weight == 2.5);
-	/* What is taken back is not there the next time. */
+	/* Revoked settings are not there the next time. */
 	command(&net, shell, HD_VERB_RESUME, "all", "", "");
 	command(&net, shell, HD_VERB_UNDRAIN, "host", worker->host, "");
 	command(&net, shell, HD_VERB_SET, "tau", "mnist", "off");
@@ -115,7 +115,7 @@ static void test_jobs_come_home(void **state) {
 	for (int with_kept = 0; with_kept < 2; with_kept++) {
 		struct peer *ps, *other, *worker;
 		struct net net;
-		unsigned lives;
+		unsigned processes;
 
 		net_open(&net, &first);
 		ps = net_server(&net, "ps");
@@ -124,17 +124,17 @@ static void test_jobs_come_home(void **state) {
 		other = net_peer(&net, HD_ROLE_SERVER, "ps2");
 		net_run(&net, SETTLED);
 		restart(&net, with_kept);
-		lives = peer_count(worker, HD_MSG_REGISTERED);
-		say(other, net_register_server(other));
-		say(worker, net_register_worker(worker, 8, 1));
+		processes = peer_count(worker, HD_MSG_REGISTERED);
+		post(other, net_register_server(other));
+		post(worker, net_register_worker(worker, 8, 1));
 		net_run(&net, 100 * HD_MS);
-		assert_int_equal(peer_count(worker, HD_MSG_REGISTERED), lives);
-		say(ps, net_register_server(ps));
+		assert_int_equal(peer_count(worker, HD_MSG_REGISTERED), processes);
+		post(ps, net_register_server(ps));
 		net_run(&net, 5 * HD_MS);
 		/* Without knowing, it waits for servers that may say that they have it. */
-		assert_int_equal(peer_count(worker, HD_MSG_REGISTERED), lives + with_kept);
+		assert_int_equal(peer_count(worker, HD_MSG_REGISTERED), processes + with_kept);
 		net_run(&net, HD_SECOND);
-		assert_int_equal(peer_count(worker, HD_MSG_REGISTERED), lives + 1);
+		assert_int_equal(peer_count(worker, HD_MSG_REGISTERED), processes + 1);
 		if (with_kept)
 			assert_string_equal(job_of(&net, "mnist")->server_host, "ps");
 		net_close(&net);
@@ -142,7 +142,8 @@ static void test_jobs_come_home(void **state) {
 	(void)state;
 }
 
-/* Somebody else says that it has the job, by a word older or newer than that which the controller kept, or by none. */
+/* Another server reports that it has the job, by an order older or newer than the one that the controller kept, or by
+ * none. */
 static void test_former_servers(void **state) {
 	for (int newer = -1; newer < 2; newer++) {
 		struct hd_message m = {.kind = HD_MSG_STATE};
@@ -159,14 +160,14 @@ static void test_former_servers(void **state) {
 		serving = job_of(&net, "mnist")->serving;
 		restart(&net, true);
 		assert_true(job_of(&net, "mnist")->serving == serving);
-		say(other, net_register_server(other));
+		post(other, net_register_server(other));
 		net_run(&net, 5 * HD_MS);
 		m.state.job = net_job(worker);
 		m.state.version = hd_version_make(1, 5);
 		m.state.tau_max = 8;
 		m.state.model_bytes = NET_MODEL_BYTES;
 		m.state.generation = newer < 0 ? 0 : serving + (newer ? 1 : -1);
-		say(other, m);
+		post(other, m);
 		net_run(&net, 5 * HD_MS);
 		assert_int_equal(
 			peer_last(other, HD_MSG_REPLICA)->replica.order,
@@ -177,12 +178,12 @@ static void test_former_servers(void **state) {
 	}
 }
 
-/* Its server may be a replica in a new life, which must know before it is offered the state of the server that it had
- * replaced: it hears who it is at once, also while nobody has said the job's size. One that has jobs says itself what
- * it has, before it is told anything. */
-static void test_server_is_told_at_once(void **state) {
+/* Its server may be a replica in a new incarnation, which must know that before it is offered the state of the server
+ * that it had replaced: it gets its order at once, even while the job's size is unknown. A server that has jobs reports
+ * them before it gets an order. */
+static void test_server_is_notified_at_once(void **state) {
 	const struct hd_msg_replica *order;
-	struct hd_message anew;
+	struct hd_message registration;
 	size_t before;
 	struct peer *server, *other, *worker;
 	uint64_t serving;
@@ -196,15 +197,15 @@ static void test_server_is_told_at_once(void **state) {
 	net_run(&net, SETTLED);
 	serving = job_of(&net, "mnist")->serving;
 	restart(&net, true);
-	say(other, net_register_server(other));
+	post(other, net_register_server(other));
 	before = peer_count(server, HD_MSG_REPLICA);
-	say(server, net_register_server(server));
+	post(server, net_register_server(server));
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(peer_count(server, HD_MSG_REPLICA), before);
-	anew = net_register_server(server);
-	anew.register_.incarnation = 0;
-	anew.register_.flags = HD_REGISTER_KEEPS;
-	say(server, anew);
+	registration = net_register_server(server);
+	registration.register_.incarnation = 0;
+	registration.register_.flags = HD_REGISTER_KEEPS;
+	post(server, registration);
 	net_run(&net, 5 * HD_MS);
 	order = &peer_last(server, HD_MSG_REPLICA)->replica;
 	assert_int_equal(order->order, HD_REPLICA_SERVE);
@@ -233,19 +234,19 @@ static void test_said_when_changed(void **state) {
 	assert_int_equal(net.keeps, 1);
 	assert_non_null(strstr(net.kept, "\"server\": \"ps\""));
 	for (uint32_t round = 1; round < 5; round++) {
-		say(worker, net_push(worker, round, MB, 0));
+		post(worker, net_push(worker, round, MB, 0));
 		net_run(&net, 200 * HD_MS);
 	}
 	assert_int_equal(net.keeps, 1);
 	peer_restart(server);
 	net_run(&net, 2 * HD_SECOND);
-	say(server, net_register_server(server));
+	post(server, net_register_server(server));
 	net_run(&net, 500 * HD_MS);
 	assert_int_equal(net.keeps, 2); /* a new word to the server */
 	before = net.keeps;
 	command(&net, shell, HD_VERB_PAUSE, "all", "", "");
 	assert_int_equal(net.keeps, before + 1);
-	/* A job whose server is gone begins anew elsewhere when an operator says so. */
+	/* A job whose server is gone starts again elsewhere when an operator says so. */
 	server->cut = true;
 	net_run(&net, 2 * HD_SECOND);
 	assert_string_equal(job_of(&net, "mnist")->server_host, "ps");
@@ -325,8 +326,8 @@ static void test_wrong_texts(void **state) {
 	net_close(&net);
 }
 
-/* In the next life, too, a job that ended resumes where its checkpoint is, and one that was left is the first to give
- * way. */
+/* In the next incarnation, too, a job that ended resumes where its checkpoint is, and one that was left is the first to
+ * give way. */
 static void test_ended_survive(void **state) {
 	struct hd_message leave = {.kind = HD_MSG_LEAVE};
 	struct peer *server, *a, *b;
@@ -340,15 +341,15 @@ static void test_ended_survive(void **state) {
 	net_run(&net, SETTLED);
 	leave.leave.reason = HD_REASON_LEFT;
 	leave.leave.job = net_job(b);
-	say(b, leave);
+	post(b, leave);
 	leave.leave.job = net_job(a);
-	say(a, leave);
+	post(a, leave);
 	net_run(&net, HD_MS);
 	leave.leave.reason = HD_REASON_NONE; /* a checkpoint stays */
-	say(server, leave);
+	post(server, leave);
 	net_run(&net, 2 * HD_SECOND);
 	assert_null(job_of(&net, "gone"));
-	for (int life = 0; life < 2; life++) {
+	for (int process = 0; process < 2; process++) {
 		restart(&net, true);
 		assert_null(job_of(&net, "gone"));
 		assert_int_equal(net.controller->ended_count, 1);
@@ -357,7 +358,7 @@ static void test_ended_survive(void **state) {
 		ctl_kept_changed(net.controller);
 		net_run(&net, HD_SECOND);
 	}
-	say(a, net_register_worker(a, 8, 1));
+	post(a, net_register_worker(a, 8, 1));
 	net_run(&net, HD_MS);
 	assert_string_equal(job_of(&net, "gone")->server_host, "ps");
 	assert_true(job_of(&net, "gone")->serving > 0);
@@ -411,7 +412,7 @@ int main(void) {
 		cmocka_unit_test(test_settings_survive),
 		cmocka_unit_test(test_jobs_come_home),
 		cmocka_unit_test(test_former_servers),
-		cmocka_unit_test(test_server_is_told_at_once),
+		cmocka_unit_test(test_server_is_notified_at_once),
 		cmocka_unit_test(test_said_when_changed),
 		cmocka_unit_test(test_wrong_texts),
 		cmocka_unit_test(test_ended_survive),

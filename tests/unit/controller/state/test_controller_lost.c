@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The node to which a former life of the controller gave a job is back without it. */
+/* The node to which a former incarnation of the controller gave a job is back without it. */
 #include "controller_net.h"
 
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 
 static const struct net_config first = {.epoch = 1, .initial_bps = 80e6, .theta = 3, .logs = true};
 
-/* The controller dies and is back with what it kept. Everybody's session is open again. */
+/* The controller dies and is back with the state that it kept. All sessions are open again. */
 static void restart(struct net *net) {
 	const struct net_config second
 		= {.epoch = 2, .initial_bps = 80e6, .theta = 3, .logs = true};
@@ -36,8 +36,8 @@ static struct hd_message state_of(const struct net *net, const struct peer *work
 	return m;
 }
 
-/* Whoever says in time that it has the job goes on with it, by however old a word; else the node begins anew. With
- * anything on its disk it may be the one that has it. */
+/* A server that reports in time that it has the job goes on with it, by however old an order; else the node starts
+ * again. With anything on its disk it may be the one that has it. */
 static void test_server_has_lost_it(void **state) {
 	static const struct {
 		uint16_t flags;
@@ -48,7 +48,7 @@ static void test_server_has_lost_it(void **state) {
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		bool goes = cases[i].other_says && !cases[i].flags;
 		struct peer *server, *worker, *other;
-		struct hd_message m, anew;
+		struct hd_message m, registration;
 		struct net net;
 		size_t before;
 
@@ -60,16 +60,16 @@ static void test_server_has_lost_it(void **state) {
 		m = state_of(&net, worker);
 		restart(&net);
 		before = peer_count(server, HD_MSG_REPLICA);
-		anew = net_register_server(server);
-		anew.register_.incarnation = 0;
-		anew.register_.flags = cases[i].flags;
-		say(server, anew);
-		say(worker, net_register_worker(worker, 8, 1));
+		registration = net_register_server(server);
+		registration.register_.incarnation = 0;
+		registration.register_.flags = cases[i].flags;
+		post(server, registration);
+		post(worker, net_register_worker(worker, 8, 1));
 		net_run(&net, 5 * HD_MS);
 		assert_int_equal(peer_count(server, HD_MSG_REPLICA) > before, cases[i].flags != 0);
 		if (cases[i].other_says) {
-			say(other, net_register_server(other));
-			say(other, m);
+			post(other, net_register_server(other));
+			post(other, m);
 			net_run(&net, 5 * HD_MS);
 			assert_int_equal(
 				peer_last(other, HD_MSG_REPLICA)->replica.order,
@@ -86,7 +86,7 @@ static void test_server_has_lost_it(void **state) {
 /* The host's other node never had it, and may be the first to be back. */
 static void test_one_of_two_nodes(void **state) {
 	struct peer *server, *beside, *worker, *other;
-	struct hd_message m, anew;
+	struct hd_message m, registration;
 	struct net net;
 
 	(void)state;
@@ -101,20 +101,20 @@ static void test_one_of_two_nodes(void **state) {
 	restart(&net);
 	server->cut = false;
 	net_run(&net, 100 * HD_MS);
-	anew = net_register_server(beside);
-	anew.register_.role = HD_ROLE_REPLICA;
-	anew.register_.incarnation = 0;
-	say(beside, anew);
+	registration = net_register_server(beside);
+	registration.register_.role = HD_ROLE_REPLICA;
+	registration.register_.incarnation = 0;
+	post(beside, registration);
 	net_run(&net, HD_MS);
-	anew = net_register_server(server);
-	anew.register_.incarnation = 0;
-	anew.register_.flags = HD_REGISTER_KEEPS;
+	registration = net_register_server(server);
+	registration.register_.incarnation = 0;
+	registration.register_.flags = HD_REGISTER_KEEPS;
 	peer_forget(server);
-	say(server, anew);
+	post(server, registration);
 	net_run(&net, HD_MS);
 	assert_int_equal(peer_last(server, HD_MSG_REPLICA)->replica.order, HD_REPLICA_SERVE);
-	say(other, net_register_server(other));
-	say(other, m);
+	post(other, net_register_server(other));
+	post(other, m);
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(peer_last(other, HD_MSG_REPLICA)->replica.order, HD_REPLICA_RETIRE);
 	assert_string_equal(net.controller->jobs[0]->server_host, "ps");
@@ -124,7 +124,7 @@ static void test_one_of_two_nodes(void **state) {
 /* A server that is back under the same controller hears SERVE ahead of REGISTERED; its next word follows when it is
  * placed. */
 static void test_server_is_back(void **state) {
-	struct hd_message anew;
+	struct hd_message registration;
 	struct peer *server;
 	uint64_t serving;
 	struct net net;
@@ -138,9 +138,9 @@ static void test_server_is_back(void **state) {
 	peer_restart(server);
 	net_run(&net, 2 * HD_SECOND);
 	peer_forget(server);
-	anew = net_register_server(server);
-	anew.register_.incarnation = 0;
-	say(server, anew);
+	registration = net_register_server(server);
+	registration.register_.incarnation = 0;
+	post(server, registration);
 	net_run(&net, 5 * HD_MS);
 	assert_int_equal(peer_count(server, HD_MSG_REPLICA), 2);
 	assert_int_equal(server->log[0].kind, HD_MSG_REPLICA);

@@ -80,12 +80,12 @@ static void test_newest_is_written(void **state) {
 	struct hd_keeper *keeper;
 
 	assert_int_equal(mkdir(place->inner, 0755), 0);
-	for (int life = 0; life < 20; life++) {
+	for (int process = 0; process < 20; process++) {
 		char text[16];
 
 		assert_int_equal(hd_keeper_open(&config, &keeper), 0);
-		for (int i = 0; i <= life; i++) {
-			(void)snprintf(text, sizeof text, "%d.%d\n", life, i);
+		for (int i = 0; i <= process; i++) {
+			(void)snprintf(text, sizeof text, "%d.%d\n", process, i);
 			hd_keeper_put(keeper, strdup(text));
 		}
 		assert_int_equal(hd_keeper_close(keeper), 0);
@@ -96,7 +96,7 @@ static void test_newest_is_written(void **state) {
 	assert_int_equal(hd_keeper_close(keeper), 0);
 	file_is(place, "19.19\n");
 	assert_int_equal(atomic_load(&place->bad) + atomic_load(&place->good), 0);
-	hd_keeper_put(NULL, strdup("nobody keeps it"));
+	hd_keeper_put(NULL, strdup("without a keeper"));
 	assert_int_equal(hd_keeper_close(NULL), 0);
 }
 

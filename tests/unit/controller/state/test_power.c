@@ -81,7 +81,7 @@ static void hush(void *owner, const char *sentence) {
 	(void)sentence;
 }
 
-/* The counter of the checkpoint that a new life finds, every value looked at; or -errno. */
+/* The counter of the checkpoint that a new incarnation finds, every value looked at; or -errno. */
 static int64_t restored(const char *directory) {
 	struct hd_checkpoint found = {0};
 	uint64_t counter;
@@ -178,7 +178,7 @@ static void test_checkpoint_errors(void **state) {
 	}
 }
 
-/* What killed servers leave does not fill the disk. */
+/* Unfinished files of killed servers do not fill the disk. */
 static void test_unfinished_are_removed(void **state) {
 	struct place *place = *state;
 	char path[256];

@@ -39,12 +39,12 @@ static struct ctl_job *job_of(struct stage *s) {
 static void push(struct stage *s, uint32_t worker, uint32_t round, uint64_t bytes) {
 	const struct hd_msg_grant *grant;
 
-	say(s->worker[worker],
-	    net_push(s->worker[worker], round, bytes, hd_version_make(1, s->version)));
+	post(s->worker[worker],
+	     net_push(s->worker[worker], round, bytes, hd_version_make(1, s->version)));
 	net_run(&s->net, 5 * HD_MS);
 	grant = peer_grant(s->worker[worker], (uint16_t)worker, round);
 	assert_non_null(grant);
-	say(s->server, net_report(grant, ++s->version, 0));
+	post(s->server, net_report(grant, ++s->version, 0));
 	net_run(&s->net, HD_MS);
 }
 
@@ -107,7 +107,7 @@ static void test_next_push_is_granted(void **state) {
 	/* Spent: the base comes with the report, and the next one follows. One message in, two out. */
 	delays = &job_of(&s)->staleness;
 	said = s.worker[0]->count + s.server->count;
-	say(s.server, spent(mine, 3, 1));
+	post(s.server, spent(mine, 3, 1));
 	net_run(&s.net, HD_MS);
 	assert_int_equal(s.worker[0]->count + s.server->count, said + 2);
 	assert_int_equal(delays->count, 2);
@@ -129,7 +129,7 @@ static void expect_none(struct stage *s) {
 	net_close(&s->net);
 }
 
-static void test_not_for_everybody(void **state) {
+static void test_not_for_all_workers(void **state) {
 	struct stage s;
 
 	(void)state;
@@ -222,10 +222,10 @@ static void test_no_grant_of_a_credit(void **state) {
 			report = spent(credit(s.server), 1, 1);
 			report.report.outcome = HD_OUTCOME_PENDING;
 			if (held)
-				say(s.server, report);
+				post(s.server, report);
 			request = net_push(s.worker[0], 2, SMALL, hd_version_make(1, 1));
 			request.request.attempt = attempt;
-			say(s.worker[0], request);
+			post(s.worker[0], request);
 			net_run(&s.net, 5 * HD_MS);
 			grant = peer_grant(s.worker[0], 0, 2);
 			assert_non_null(grant);
@@ -234,14 +234,14 @@ static void test_no_grant_of_a_credit(void **state) {
 			assert_int_equal(granted_events(&s, token), 0);
 			assert_true(peer_last(s.server, HD_MSG_VOID)->void_.token == token);
 			/* Nor does asking once more bring it back. */
-			say(s.worker[0], request);
+			post(s.worker[0], request);
 			net_run(&s.net, 5 * HD_MS);
 			assert_true(peer_grant(s.worker[0], 0, 2)->token != token);
 			net_close(&s.net);
 		}
 }
 
-static void test_nobody_spends_it(void **state) {
+static void test_unspent_credit(void **state) {
 	struct hd_message m;
 	struct stage s;
 
@@ -252,13 +252,13 @@ static void test_nobody_spends_it(void **state) {
 	m.report.outcome = HD_OUTCOME_FAILED;
 	m.report.reason = HD_REASON_EXPIRED;
 	m.report.bytes = 0;
-	say(s.server, m);
+	post(s.server, m);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(job_of(&s)->open_pushes, 0);
 	assert_int_equal(job_of(&s)->credits, 0);
 	assert_int_equal(job_of(&s)->failed, 0);
 	assert_int_equal(counters(&s.net)->credits_unspent, 1);
-	/* The worker asks as ever, and has credit again. */
+	/* The worker asks as usual, and has credit again. */
 	push(&s, 0, 2, SMALL);
 	assert_int_equal(credit(s.worker[0])->round, 3);
 	/* A server that never says a word: void in the end. */
@@ -282,11 +282,11 @@ static void test_bound_takes_them_back(void **state) {
 	assert_int_equal(job_of(&s)->credits, 3);
 	assert_int_equal(ctl_job_v_init(job_of(&s)), 7);
 	/* At version 4 its delay would be 5, or 8 after the credits: with one more it is too late. */
-	say(s.worker[3], net_push(s.worker[3], 2, BIG, hd_version_make(1, 0)));
+	post(s.worker[3], net_push(s.worker[3], 2, BIG, hd_version_make(1, 0)));
 	net_run(&s.net, HD_MS);
 	assert_int_equal(peer_count(s.server, HD_MSG_VOID), 0);
 	assert_non_null(peer_grant(s.worker[3], 3, 2));
-	say(s.worker[3], net_push(s.worker[3], 3, BIG, hd_version_make(1, 0)));
+	post(s.worker[3], net_push(s.worker[3], 3, BIG, hd_version_make(1, 0)));
 	net_run(&s.net, 5 * HD_MS);
 	assert_int_equal(peer_count(s.server, HD_MSG_VOID), 3);
 	void_ = peer_last(s.server, HD_MSG_VOID);
@@ -306,7 +306,7 @@ static void command(struct stage *s, uint8_t verb, const char *object, const cha
 	m.command.verb = verb;
 	(void)snprintf(m.command.object, sizeof m.command.object, "%s", object);
 	(void)snprintf(m.command.value, sizeof m.command.value, "%s", value);
-	say(s->shell, m);
+	post(s->shell, m);
 	net_run(&s->net, HD_MS);
 	assert_int_equal(peer_last(s->shell, HD_MSG_DONE)->done.reason, HD_REASON_NONE);
 }
@@ -367,7 +367,7 @@ static void test_first_round(void **state) {
 	(void)snprintf(worker->job, sizeof worker->job, "j");
 	m = net_register_worker(worker, 8, 1);
 	m.register_.model_bytes = SMALL;
-	say(worker, m);
+	post(worker, m);
 	net_run(&s.net, SETTLED);
 	assert_int_equal(credit(worker)->token, 0);
 	assert_true(credit(worker)->pull_bytes >= SMALL);
@@ -383,7 +383,7 @@ static void test_first_round(void **state) {
 		.bytes = SMALL,
 		.credited = 1,
 	};
-	say(worker, m);
+	post(worker, m);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(job_of(&s)->pulls_delivered, 1);
 	assert_int_equal(counters(&s.net)->credited_pulls, 1);
@@ -391,10 +391,10 @@ static void test_first_round(void **state) {
 	assert_true(credit(worker)->token != 0 && credit(s.server)->token == credit(worker)->token);
 	/* Not more pulls than were allowed, nor bigger ones than there are. */
 	m.report.bytes = SMALL + 1;
-	say(worker, m);
+	post(worker, m);
 	m.report.bytes = SMALL;
-	say(worker, m);
-	say(worker, m);
+	post(worker, m);
+	post(worker, m);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(counters(&s.net)->credited_pulls, 2);
 	assert_int_equal(counters(&s.net)->reports_unknown, 2);
@@ -404,11 +404,11 @@ static void test_first_round(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_next_push_is_granted),
-		cmocka_unit_test(test_not_for_everybody),
+		cmocka_unit_test(test_not_for_all_workers),
 		cmocka_unit_test(test_not_for_the_slow),
 		cmocka_unit_test(test_request_takes_its_place),
 		cmocka_unit_test(test_no_grant_of_a_credit),
-		cmocka_unit_test(test_nobody_spends_it),
+		cmocka_unit_test(test_unspent_credit),
 		cmocka_unit_test(test_bound_takes_them_back),
 		cmocka_unit_test(test_operator_takes_them_back),
 		cmocka_unit_test(test_sessions_end_them),

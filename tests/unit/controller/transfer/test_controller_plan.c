@@ -21,7 +21,7 @@
 #define ROUNDS 40
 #define CAPACITY 10e6 /* bytes/s of every link, at first */
 
-/* What was planned over, copied when the PLAN event came, and the plan by the reference. */
+/* The input of the plan, copied when the PLAN event came, and the plan by the reference. */
 struct problem {
 	struct hd_plan_input input;
 	struct hd_plan_entry *entries;
@@ -116,11 +116,12 @@ static void first_principles(
 	assert_int_equal(why->deadline, deadline < 0 ? 0 : deadline);
 	near(why->slack, (double)deadline - (double)(t->planned - job->v_init));
 	assert_true(t->planned <= hd_version_counter(t->base) + job->tau_max);
-	for (uint8_t i = 0; i < t->book_count; i++)
-		bytes += t->book[i].rate * (double)(t->book[i].end - t->book[i].start) / 1e9;
+	for (uint8_t i = 0; i < t->reserved_count; i++)
+		bytes += t->reserved[i].rate * (double)(t->reserved[i].end - t->reserved[i].start)
+			/ 1e9;
 	assert_true(fabs(bytes - (double)t->bytes) < 1e-3 * (double)t->bytes + 1);
 	/* Beyond the segments of a grant the last one is widened: it ends later than the plan does. */
-	if (t->book_count < HD_SEGMENTS_MAX)
+	if (t->reserved_count < HD_SEGMENTS_MAX)
 		near(why->finish, (double)(t->finish - t->granted) / 1e9);
 	else
 		assert_true((double)(t->finish - t->granted) / 1e9 >= why->finish - 1e-6);
@@ -157,7 +158,7 @@ static void on_dropped(struct net *net, struct load *load, const struct hd_event
 	load->compared++;
 }
 
-/* FNV-1a over the fields; the bytes between them are nobody's. */
+/* FNV-1a over the fields, without the padding between them. */
 static uint64_t hash_event(uint64_t hash, const struct hd_event *event) {
 	uint64_t value,
 		fields[] = {
@@ -203,13 +204,13 @@ static void check_reservations(struct net *net) {
 	const struct ctl_transfer *t;
 
 	TAILQ_FOREACH (t, &c->open, entry)
-		for (uint8_t i = 0; i < t->book_count; i++)
+		for (uint8_t i = 0; i < t->reserved_count; i++)
 			for (uint8_t j = 0; j < t->path_count; j++) {
 				uint32_t link = t->path[j];
-				hd_ns at = hd_ns_max(t->book[i].start, c->last_plan);
+				hd_ns at = hd_ns_max(t->reserved[i].start, c->last_plan);
 				double most = hd_controller_planned_bps(c, link) * 1.00001;
 
-				if (at < t->book[i].end)
+				if (at < t->reserved[i].end)
 					assert_true(
 						hd_controller_reserved_bps(c, link, at) <= most
 					);
@@ -247,7 +248,7 @@ static void land(struct net *net, struct load *load) {
 		load->flights[i--] = load->flights[--load->flight_count];
 		load->version += flight.grant.direction == HD_PUSH;
 		m = net_report(&flight.grant, load->version, (uint64_t)(load->truth * 8));
-		assert_int_equal(peer_say(flight.receiver, &m), 0);
+		assert_int_equal(peer_send(flight.receiver, &m), 0);
 		load->ended[flight.grant.worker]++;
 	}
 }
@@ -261,7 +262,7 @@ static void ask(struct net *net, struct load *load, uint32_t i) {
 	struct hd_message m
 		= round % 3 ? net_push(peer, round, bytes, base) : net_pull(peer, round);
 
-	assert_int_equal(peer_say(peer, &m), 0);
+	assert_int_equal(peer_send(peer, &m), 0);
 }
 
 static uint64_t run_load(double theta, double truth, uint32_t *dropped) {
@@ -355,7 +356,7 @@ tenant_worker(struct net *net, const char *tenant, uint16_t worker, float weight
 	(void)snprintf(peer->tenant, sizeof peer->tenant, "%s", tenant);
 	(void)snprintf(peer->job, sizeof peer->job, "j");
 	m = net_register_worker(peer, 1000, weight);
-	assert_int_equal(peer_say(peer, &m), 0);
+	assert_int_equal(peer_send(peer, &m), 0);
 	net_run(net, HD_MS);
 	return peer;
 }
@@ -383,7 +384,7 @@ static void test_tenant_shares(void **state) {
 			if (next[i] > seen[i])
 				continue;
 			m = net_push(workers[i], ++next[i], i < 3 ? 900000 : 100000, version);
-			assert_int_equal(peer_say(workers[i], &m), 0);
+			assert_int_equal(peer_send(workers[i], &m), 0);
 		}
 		net_run(&net, 5 * HD_MS);
 		for (uint32_t i = 0; i < 6; i++) {
@@ -397,7 +398,7 @@ static void test_tenant_shares(void **state) {
 				continue;
 			bytes[i >= 3] += t->bytes;
 			m = net_report(g, 0, 0);
-			assert_int_equal(peer_say(server, &m), 0);
+			assert_int_equal(peer_send(server, &m), 0);
 			seen[i] = next[i];
 		}
 	}

@@ -35,7 +35,7 @@ static void open_stage(struct stage *s, uint8_t sync, uint32_t count) {
 		message = net_register_worker(s->worker[i], 1, 0);
 		message.register_.sync = sync;
 		message.register_.sync_count = count;
-		say(s->worker[i], message);
+		post(s->worker[i], message);
 	}
 	net_run(&s->net, SETTLED);
 }
@@ -45,7 +45,7 @@ static bool granted(const struct stage *s, uint16_t worker, uint32_t round) {
 }
 
 static void ask(struct stage *s, uint16_t worker, uint32_t round, uint64_t base) {
-	say(s->worker[worker], net_push(s->worker[worker], round, MB, base));
+	post(s->worker[worker], net_push(s->worker[worker], round, MB, base));
 	net_run(&s->net, HD_MS);
 }
 
@@ -56,7 +56,7 @@ static void report(struct stage *s, uint16_t worker, uint32_t round, uint64_t ve
 
 	if (version == 0)
 		message.report.outcome = HD_OUTCOME_PENDING;
-	say(s->server, message);
+	post(s->server, message);
 	net_run(&s->net, HD_MS);
 }
 
@@ -138,7 +138,7 @@ static void test_refused(void **state) {
 	message = net_register_worker(s.worker[3], 1, 0);
 	message.register_.sync = HD_SYNC_N;
 	message.register_.sync_count = 3;
-	say(s.worker[3], message);
+	post(s.worker[3], message);
 	net_run(&s.net, HD_MS);
 	assert_string_equal(s.worker[3]->refused, "sync: nsync 3, the job has nsync 2");
 	net_close(&s.net);

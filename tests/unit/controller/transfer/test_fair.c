@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tenants are owed, and who may wait for whom: by hand, in bytes. */
+/* The deficits of tenants, and which may wait for which: by hand, in bytes. */
 #include "ctl_requests.h"
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@ struct scene {
 	struct ctl_transfer due; /* a push of the first one's, of 100 bytes */
 };
 
-/* The first has a push pending; the others have some under way. */
+/* The first has a push pending; the others have some in flight. */
 static struct scene *scene_new(void) {
 	struct scene *s = calloc(1, sizeof *s);
 
@@ -44,8 +44,8 @@ static bool waits(struct scene *s) {
 	return ctl_tenant_may_wait(&s->c, &s->due);
 }
 
-/* More is owed to another one, which asks next when what it has under way is through. */
-static void test_more_is_owed(void **state) {
+/* Another tenant has a greater deficit, and asks next when its transfers in flight are through. */
+static void test_larger_deficit(void **state) {
 	struct scene *s = scene_new();
 
 	(void)state;
@@ -81,7 +81,7 @@ static void test_by_weight(void **state) {
 	free(s);
 }
 
-/* Who has something pending takes part in the plan itself; who has no push under way comes when it comes. */
+/* A tenant with a pending request takes part in the plan itself; one without a push in flight is not waited for. */
 static void test_turns(void **state) {
 	struct scene *s = scene_new();
 
@@ -97,7 +97,7 @@ static void test_turns(void **state) {
 	s->job[3].pending = 1;
 	s->job[1].open_pushes = 1;
 	assert_true(waits(s));
-	s->job[1].open = s->job[1].open_pushes = 0; /* idle: it is owed nothing any more */
+	s->job[1].open = s->job[1].open_pushes = 0; /* idle: it has no deficit any more */
 	assert_false(waits(s));
 	assert_true(s->tenant[1].deficit == 0);
 	free(s);
@@ -121,7 +121,7 @@ static void test_who_does_not_wait(void **state) {
 	free(s);
 }
 
-/* What one is granted the others are owed, by weight. */
+/* A grant to one tenant adds to the deficits of the others, by weight. */
 static void test_charge(void **state) {
 	struct scene *s = scene_new();
 
@@ -137,8 +137,8 @@ static void test_charge(void **state) {
 	free(s);
 }
 
-/* Shares of what was granted are rounded: on paper each is owed nothing again when all had as much. Nobody waits for
- * the last bit of a sum. */
+/* Shares of a grant are rounded: on paper all deficits are 0 again when all had as much. No transfer waits for the last
+ * bit of a sum. */
 static void test_rounding(void **state) {
 	struct scene *s = scene_new();
 
@@ -152,12 +152,12 @@ static void test_rounding(void **state) {
 		}
 		assert_false(waits(s));
 	}
-	s->tenant[0].deficit -= 0.001; /* more than that is owed */
+	s->tenant[0].deficit -= 0.001; /* a difference beyond rounding */
 	assert_true(waits(s));
 	free(s);
 }
 
-/* Thirds of 60 GB are off by more than a push of 4 kB would be: nobody waits with it for their last bits. */
+/* Thirds of 60 GB are off by more than a push of 4 kB would be: it does not wait for their last bits. */
 static void test_rounding_of_before(void **state) {
 	struct scene *s = scene_new();
 
@@ -173,9 +173,9 @@ static void test_rounding_of_before(void **state) {
 		assert_false(waits(s));
 	}
 	assert_true(s->tenant[0].deficit_most > 4e10);
-	s->tenant[0].deficit -= 10; /* more than that is owed */
+	s->tenant[0].deficit -= 10; /* a difference beyond rounding */
 	assert_true(waits(s));
-	/* Who was idle is owed nothing: what was before has no part in it any more. */
+	/* An idle tenant loses its deficit: earlier grants have no effect any more. */
 	for (uint32_t i = 0; i < JOBS; i++)
 		s->job[i].pending = s->job[i].open = s->job[i].open_pushes = 0;
 	ctl_tenants_mark(&s->c);
@@ -186,7 +186,7 @@ static void test_rounding_of_before(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_more_is_owed),
+		cmocka_unit_test(test_larger_deficit),
 		cmocka_unit_test(test_by_weight),
 		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_who_does_not_wait),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What any device must do. */
+/* The requirements on any device. */
 #include "device_check.h"
 #include "hd_random.h"
 
@@ -148,7 +148,7 @@ static void check_take(struct bench *bench, struct hd_take take, size_t shift) {
 	take.sums = sums;
 	for (uint64_t b = 0; b < hd_stage_blocks(take.values); b++) {
 		hd_take_block(&take, b);
-		if (!isnan(sums[b].norm2)) /* a NaN's bits are nobody's */
+		if (!isnan(sums[b].norm2)) /* a NaN's bits are undefined */
 			assert_memory_equal(&bench->sums[b], &sums[b], sizeof *sums);
 		else
 			assert_true(isnan(bench->sums[b].norm2));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What any device must do. Each asserts. */
+/* The requirements on any device. Each function asserts. */
 #ifndef DEVICE_CHECK_H
 #define DEVICE_CHECK_H
 
@@ -17,7 +17,7 @@ void device_check_memory(struct hd_device *device);
 /* Host memory, or the device's filled from it. */
 float *device_host(struct hd_device *device, size_t bytes);
 float *device_filled(struct hd_device *device, const float *values, size_t count);
-/* What is at `far`, to `host`. */
+/* Copies from `far` in device memory to `host`. */
 void device_fetch(struct hd_device *device, const float *far, float *host, size_t count);
 void device_run(struct hd_device *device, const struct hd_stage_job *job);
 

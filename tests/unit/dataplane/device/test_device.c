@@ -58,15 +58,15 @@ static void test_memory(void **state) {
 	end(device);
 }
 
-static void test_a_stream_of_somebody_else(void **state) {
+static void test_a_foreign_stream(void **state) {
 	struct hd_device *device = begin((struct hd_fake_config){.seed = 1});
-	int nobody;
+	int foreign;
 	void *stream;
 
 	assert_int_equal(device->ops->check_stream(device, NULL), 0);
 	assert_int_equal(device->ops->stream_create(device, &stream), 0);
 	assert_int_equal(device->ops->check_stream(device, stream), 0);
-	assert_int_equal(device->ops->check_stream(device, &nobody), -EINVAL);
+	assert_int_equal(device->ops->check_stream(device, &foreign), -EINVAL);
 	assert_string_equal(hd_device_words(), "stream: it is not of fake device");
 	device->ops->stream_destroy(device, stream);
 	assert_int_equal(device->ops->check_stream(device, stream), -EINVAL);
@@ -190,7 +190,7 @@ static void test_a_wait_ends(void **state) {
 	end(device);
 }
 
-/* What is given back too early, or never, is counted. */
+/* Resources that are released too early, or never, are counted. */
 static void test_counts_misuse(void **state) {
 	struct hd_device *device = begin((struct hd_fake_config){.seed = 1});
 	struct scene scene = {0};
@@ -211,7 +211,7 @@ int main(void) {
 		cmocka_unit_test(test_flags_come_before_the_end),
 		cmocka_unit_test(test_streams_keep_their_order),
 		cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_a_stream_of_somebody_else),
+		cmocka_unit_test(test_a_foreign_stream),
 		cmocka_unit_test(test_refuses_an_allocation),
 		cmocka_unit_test(test_falls_off_the_bus),
 		cmocka_unit_test(test_a_seed_is_one_run),

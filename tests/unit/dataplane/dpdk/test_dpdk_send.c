@@ -21,9 +21,9 @@
 #define PER_ADDRESS 4
 #define CONTROL 100
 
-/* Sends what `say` sends, once. */
+/* Sends what `send_one` sends, once. */
 struct node {
-	void (*say)(struct hd_sink *sink);
+	void (*send_one)(struct hd_sink *sink);
 	bool due;
 };
 
@@ -39,7 +39,7 @@ static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	struct node *node = core;
 
 	node->due = false;
-	node->say(sink);
+	node->send_one(sink);
 }
 
 static hd_ns deadline(const void *core) {
@@ -106,8 +106,8 @@ static long sleeps(void) {
 	return usage.ru_nvcsw;
 }
 
-static void say(void (*words)(struct hd_sink *sink)) {
-	struct node node = {.say = words, .due = true};
+static void send_one(void (*words)(struct hd_sink *sink)) {
+	struct node node = {.send_one = words, .due = true};
 	long before;
 
 	/* The first round registers the thread with EAL. */
@@ -161,9 +161,9 @@ static void to_askers(struct hd_sink *sink) {
 	lost_to_askers = count_of("send_errors");
 }
 
-/* Whose addresses nobody has: who asks for them all has no buffer left for others, nor to receive with. */
+/* Packets to many unused addresses must not take the buffers of other peers, nor those of the receiver. */
 static void test_strangers(void **state) {
-	say(to_strangers);
+	send_one(to_strangers);
 	assert_int_equal(count_of("no_buffer"), 0);
 	assert_in_range(count_of("arp_asked"), 1, 64);
 	assert_true(count_of("send_strangers") >= ADDRESSES * PER_ADDRESS - 64);
@@ -172,13 +172,13 @@ static void test_strangers(void **state) {
 static void test_peers(void **state) {
 	uint64_t asked = count_of("arp_asked");
 
-	say(to_peers);
+	send_one(to_peers);
 	assert_int_equal(count_of("no_buffer"), 0);
 	assert_int_equal(count_of("arp_asked") - asked, ADDRESSES);
 	assert_true(count_of("send_errors") > 0); /* questions that the port does not take */
 }
 
-/* What the port does not take for a while is given up. */
+/* A packet that the port does not take for a while is given up. */
 static void test_given_up(void **state) {
 	struct node nothing = {.due = false};
 	hd_ns limit = hd_wait_now() + 5 * HD_SECOND;
@@ -199,7 +199,7 @@ static void test_given_up(void **state) {
 static void test_askers(void **state) {
 	uint64_t lost = count_of("send_errors"), asked = count_of("arp_asked");
 
-	say(to_askers);
+	send_one(to_askers);
 	assert_int_equal(count_of("arp_asked") - asked, CONTROL);
 	assert_int_equal(lost_to_askers, lost);
 	assert_int_equal(count_of("arp_answered") + count_of("arp_limited"), ADDRESSES);

@@ -118,7 +118,7 @@ static void test_checksums(void **state) {
 	frame[77] ^= 0x10;
 	expect_drop(frame, bytes, HD_FRAME_UDP_CHECKSUM);
 	assert_int_equal(hd_frame_parse(&us, frame, bytes, HD_FRAME_L4_GOOD, &got), HD_FRAME_UDP);
-	/* What a kernel leaves for hardware to finish: only believed on virtual ports, and only that. */
+	/* Checksums that a kernel leaves to hardware: accepted only on virtual ports, and only those. */
 	bytes = make_udp(frame, 100, HD_FRAME_OFFLOAD_UDP);
 	expect_drop(frame, bytes, HD_FRAME_UDP_CHECKSUM);
 	virtual_port.unfinished_sums = true;
@@ -182,7 +182,7 @@ static void test_ethernet_drops(void **state) {
 		expect_drop(frame, cut, HD_FRAME_RUNT);
 	for (size_t cut = 34; cut < bytes; cut++)
 		expect_drop(frame, cut, HD_FRAME_TRUNCATED);
-	memset(frame, 0xff, 6); /* UDP to everybody */
+	memset(frame, 0xff, 6); /* UDP to the broadcast address */
 	expect_drop(frame, bytes, HD_FRAME_OTHER_MAC);
 	memcpy(frame, group, 6);
 	expect_drop(frame, bytes, HD_FRAME_OTHER_MAC);
@@ -201,7 +201,7 @@ static void test_ethernet_drops(void **state) {
 }
 
 static void test_ip_drops(void **state) {
-	static const uint32_t nobody[]
+	static const uint32_t no_host[]
 		= {0, 0x00000001, 0x7f000001, 0xe0000001, 0xf0000001, 0xffffffff, US};
 	uint8_t frame[FRAME_MAX];
 	size_t bytes = make_udp(frame, 20, 0);
@@ -230,9 +230,9 @@ static void test_ip_drops(void **state) {
 	expect_drop(frame, bytes, HD_FRAME_OTHER_IP);
 	set32(frame, 30, 0xffffffff);
 	expect_drop(frame, bytes, HD_FRAME_OTHER_IP);
-	for (size_t i = 0; i < sizeof nobody / sizeof nobody[0]; i++) {
+	for (size_t i = 0; i < sizeof no_host / sizeof no_host[0]; i++) {
 		(void)make_udp(frame, 20, 0);
-		set32(frame, 26, nobody[i]);
+		set32(frame, 26, no_host[i]);
 		expect_drop(frame, bytes, HD_FRAME_SOURCE_IP);
 	}
 	(void)make_udp(frame, 20, 0);

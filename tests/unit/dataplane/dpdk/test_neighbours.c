@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ARP has taught: asked once, held in order, given up, aged, bounded, and not to be filled by others. */
+/* The ARP table: addresses are asked for once, held in order, given up, aged, bounded, and the table cannot be filled
+ * by others. */
 #include "hd_neighbours.h"
 
 #include <errno.h>
@@ -138,7 +139,7 @@ static void test_ages(void **state) {
 	hd_neighbours_learn(w.n, now + FRESH + 2, A, &one, false);
 	assert_true(resolve(&w, now + FRESH + 3, A, &mac));
 	assert_int_equal(w.asked, 1);
-	/* Old, and silent: it is forgotten, and everybody is asked. */
+	/* Old, and silent: it is forgotten, and a broadcast asks again. */
 	now += 2 * FRESH + 10;
 	assert_true(resolve(&w, now, A, &mac));
 	while (hd_neighbours_deadline(w.n) != HD_NEVER)
@@ -153,7 +154,7 @@ static void test_believes_only_what_matters(void **state) {
 	struct world w;
 
 	begin(&w, 4);
-	hd_neighbours_learn(w.n, 1, A, &one, false); /* nobody asked */
+	hd_neighbours_learn(w.n, 1, A, &one, false); /* unsolicited */
 	assert_int_equal(hd_neighbours_count(w.n), 0);
 	hd_neighbours_learn(w.n, 1, A, &one, true);
 	/* Another station says so right after: not believed; a second later it is. */

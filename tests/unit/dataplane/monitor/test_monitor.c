@@ -18,7 +18,7 @@ struct world {
 	struct hd_monitor *monitor;
 	struct hd_endpoint *controller;
 	struct hd_session *session;
-	struct hd_monitor_counts counts[HD_COUNTS_WAYS];
+	struct hd_monitor_counts counts[HD_COUNTS_DIRECTIONS];
 	bool broken;
 	struct hd_addr sender;
 	uint8_t packet[64][2048]; /* of one round, to be delivered after it */
@@ -29,14 +29,14 @@ struct world {
 	struct hd_msg_register_ registered;
 	uint32_t registers;
 	const char *refuse; /* the controller's answer to REGISTER; NULL: it takes it */
-	uint32_t told_bad, told_good;
-	char told[HD_TEXT_BYTES_MAX + 1];
+	uint32_t reported_bad, reported_good;
+	char report_text[HD_TEXT_BYTES_MAX + 1];
 	hd_ns now;
 };
 
 static const struct hd_addr monitor_addr = {1, 1}, controller_addr = {2, 2};
 
-static int read_counts(void *owner, struct hd_monitor_counts counts[HD_COUNTS_WAYS]) {
+static int read_counts(void *owner, struct hd_monitor_counts counts[HD_COUNTS_DIRECTIONS]) {
 	struct world *w = owner;
 
 	memcpy(counts, w->counts, sizeof w->counts);
@@ -137,13 +137,13 @@ static void deliver(struct world *w) {
 	}
 }
 
-/* Time goes on by a millisecond; each way's counters grow by so many bytes. */
+/* Time goes on by a millisecond; each direction's counters grow by this many bytes. */
 static void step(struct world *w, uint64_t ours, const uint64_t *flows, uint32_t count) {
 	w->now += HD_MS;
-	for (int way = 0; way < HD_COUNTS_WAYS; way++) {
-		w->counts[way].ours += ours;
+	for (int direction = 0; direction < HD_COUNTS_DIRECTIONS; direction++) {
+		w->counts[direction].ours += ours;
 		for (uint32_t i = 0; i < count; i++)
-			w->counts[way].flows[i] += flows[i];
+			w->counts[direction].flows[i] += flows[i];
 	}
 	w->sender = monitor_addr;
 	if (hd_monitor_ops.deadline(w->monitor) <= w->now)
@@ -157,12 +157,12 @@ static const struct hd_key key = {.id = 1, .secret = {7}};
 static const struct hd_keyring keys = {.count = 1, .keys = (struct hd_key *)&key};
 static const struct hd_monitor_source source = {read_counts};
 
-static void told(void *owner, bool good, const char *text) {
+static void report_text(void *owner, bool good, const char *text) {
 	struct world *w = owner;
 
-	w->told_good += good;
-	w->told_bad += !good;
-	(void)snprintf(w->told, sizeof w->told, "%s", text);
+	w->reported_good += good;
+	w->reported_bad += !good;
+	(void)snprintf(w->report_text, sizeof w->report_text, "%s", text);
 }
 
 static void open_world(struct world *w) {
@@ -184,7 +184,7 @@ static void open_world(struct world *w) {
 		.seed = {2},
 		.controller = controller_addr,
 		.source = &source,
-		.told = told,
+		.report_text = report_text,
 		.owner = w,
 	};
 
@@ -210,22 +210,22 @@ static void steps_ms(struct world *w, uint32_t ms) {
 		step(w, 0, NULL, 0);
 }
 
-/* Refused: told at once and once, asked again after 1, 2, 4 s, and taken when the topology is mended. */
+/* Refused: reported at once and once, asked again after 1, 2, 4 s, and accepted when the topology is repaired. */
 static void refused_asks_again(void **state) {
 	static struct world w;
 	uint32_t before;
 
 	(void)state;
 	open_world(&w);
-	assert_int_equal(w.told_bad + w.told_good, 0);
+	assert_int_equal(w.reported_bad + w.reported_good, 0);
 	w.refuse = "host: 'h1' is not in the topology";
 	before = w.registers;
 	hd_session_close(w.session, HD_REASON_CLOSED, "restart", w.now, &w.sink);
 	w.sender = controller_addr;
 	steps_ms(&w, 500);
 	assert_int_equal(w.registers, before + 1);
-	assert_int_equal(w.told_bad, 2); /* gone; refused */
-	assert_string_equal(w.told, w.refuse);
+	assert_int_equal(w.reported_bad, 2); /* gone; refused */
+	assert_string_equal(w.report_text, w.refuse);
 	assert_false(hd_monitor_stats(w.monitor)->registered);
 	/* 0.5 s are over; it asked at 0, and does so at 1, 3 and 7 s. */
 	for (uint32_t ask = 2; ask <= 4; ask++) {
@@ -234,12 +234,12 @@ static void refused_asks_again(void **state) {
 		steps_ms(&w, 600);
 		assert_int_equal(w.registers, before + ask);
 	}
-	assert_int_equal(w.told_bad, 2);
+	assert_int_equal(w.reported_bad, 2);
 	before = w.loads;
 	w.refuse = NULL;
 	steps_ms(&w, 8500);
 	assert_true(hd_monitor_stats(w.monitor)->registered);
-	assert_int_equal(w.told_good, 1);
+	assert_int_equal(w.reported_good, 1);
 	assert_true(w.loads > before);
 	close_world(&w);
 }
@@ -253,13 +253,13 @@ static void refused_for_good_connects_again(void **state) {
 	hd_session_close(w.session, HD_REASON_REFUSED, "not today", w.now, &w.sink);
 	w.sender = controller_addr;
 	steps_ms(&w, 100);
-	assert_int_equal(w.told_bad, 1);
-	assert_string_equal(w.told, "not today");
+	assert_int_equal(w.reported_bad, 1);
+	assert_string_equal(w.report_text, "not today");
 	assert_int_equal(w.registers, 1);
 	steps_ms(&w, 1200);
 	assert_int_equal(w.registers, 2);
 	assert_true(hd_monitor_stats(w.monitor)->registered);
-	assert_int_equal(w.told_good, 1);
+	assert_int_equal(w.reported_good, 1);
 	close_world(&w);
 }
 
@@ -330,7 +330,7 @@ static void quiet_and_broken(void **state) {
 	for (int i = 0; i < 300; i++)
 		step(&w, 1000, NULL, 0);
 	assert_about(w.load.out_ours, 1000.0 * (double)w.load.interval_ns / 1e6);
-	/* The card was taken away and came back: its counters begin anew. */
+	/* The card was taken away and came back: its counters start again at 0. */
 	memset(w.counts, 0, sizeof w.counts);
 	for (int i = 0; i < 300; i++)
 		step(&w, 1000, NULL, 0);
@@ -371,19 +371,19 @@ static void controller_listens(void **state) {
 	(void)net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 8);
 	monitor = net_peer(&net, HD_ROLE_MONITOR, "ps");
-	/* Before it has registered nobody knows whose link it speaks of. */
+	/* Before it has registered its link is unknown. */
 	struct hd_message load = load_of(90000000, 2);
-	assert_int_equal(peer_say(monitor, &load), 0);
+	assert_int_equal(peer_send(monitor, &load), 0);
 	net_run(&net, HD_MS);
 	assert_int_equal(net.controller->counters.hostile_role, 1);
 	m.register_.role = HD_ROLE_MONITOR;
 	(void)snprintf(m.register_.host, sizeof m.register_.host, "ps");
-	assert_int_equal(peer_say(monitor, &m), 0);
+	assert_int_equal(peer_send(monitor, &m), 0);
 	net_run(&net, HD_MS);
 	assert_non_null(peer_last(monitor, HD_MSG_REGISTERED));
 	towards = link_named(&net, "star>ps");
 	away = link_named(&net, "ps>star");
-	assert_int_equal(peer_say(monitor, &load), 0);
+	assert_int_equal(peer_send(monitor, &load), 0);
 	net_run(&net, HD_MS);
 	assert_int_equal(net.controller->counters.loads, 1);
 	/* Two flows fill it: we get a third. */
@@ -392,23 +392,23 @@ static void controller_listens(void **state) {
 	load = load_of(30000000, 0);
 	load.load.in_steady_bps = 30000000;
 	load.load.in_elastic_bps = 0;
-	assert_int_equal(peer_say(monitor, &load), 0);
+	assert_int_equal(peer_send(monitor, &load), 0);
 	net_run(&net, HD_MS);
 	assert_true(
 		fabs(hd_controller_estimate_bps(net.controller, towards, 1) - (100e6 - 30e6 * share)
 		)
 		< 1e3
 	);
-	/* Impossible words, and words of somebody who may not say them, have no effect. */
+	/* Impossible reports, and reports of a node that may not send them, have no effect. */
 	load.load.interval_ns = 0;
-	assert_int_equal(peer_say(monitor, &load), 0);
+	assert_int_equal(peer_send(monitor, &load), 0);
 	load = load_of(UINT64_MAX, 1);
-	assert_int_equal(peer_say(monitor, &load), 0);
+	assert_int_equal(peer_send(monitor, &load), 0);
 	load = load_of(90000000, 2);
 	load.load.in_busy_ns = load.load.interval_ns + 1;
-	assert_int_equal(peer_say(monitor, &load), 0);
+	assert_int_equal(peer_send(monitor, &load), 0);
 	load = load_of(90000000, 2);
-	assert_int_equal(peer_say(worker, &load), 0);
+	assert_int_equal(peer_send(worker, &load), 0);
 	net_run(&net, HD_MS);
 	assert_int_equal(net.controller->counters.hostile_value, 3);
 	assert_int_equal(net.controller->counters.hostile_role, 2);

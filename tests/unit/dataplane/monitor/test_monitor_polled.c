@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-static int read_counts(void *owner, struct hd_monitor_counts counts[HD_COUNTS_WAYS]) {
+static int read_counts(void *owner, struct hd_monitor_counts counts[HD_COUNTS_DIRECTIONS]) {
 	(void)owner;
-	memset(counts, 0, HD_COUNTS_WAYS * sizeof *counts);
+	memset(counts, 0, HD_COUNTS_DIRECTIONS * sizeof *counts);
 	return 0;
 }
 
@@ -51,10 +51,10 @@ static void polled(void **state) {
 	net_run(&net, SETTLED);
 	(void)snprintf(show.show.table, sizeof show.show.table, "dataplane");
 	(void)snprintf(show.show.filter, sizeof show.show.filter, "role=monitor");
-	say(shell, show);
+	post(shell, show);
 	net_run(&net, 20 * HD_MS);
 	assert_int_equal(net.controller->counters.stats, 1);
-	say(shell, show);
+	post(shell, show);
 	net_run(&net, 20 * HD_MS);
 	assert_non_null(shell->json);
 	assert_non_null(strstr(shell->json, "\"host\":\"h1\""));

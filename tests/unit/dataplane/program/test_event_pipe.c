@@ -28,7 +28,7 @@ static double seconds(void) {
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* A pipe that nobody has opened keeps a few lines for who opens it later; one whose reader goes ends nobody. */
+/* A pipe without a reader keeps a few lines for a later one; a program goes on when its pipe's reader ends. */
 static void test_event_log_reader(void **state) {
 	struct hd_event_log *log = NULL;
 	struct sigaction other = {.sa_handler = SIG_DFL}, before;

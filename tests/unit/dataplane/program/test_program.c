@@ -175,7 +175,7 @@ static size_t drain(int fd, size_t bytes) {
 #define THREAD_SANITIZER 0
 #endif
 
-/* What is kept while nothing can be written is memory only as long. */
+/* Events that cannot be written take memory only for that long. */
 static void test_event_log_stall(void **state) {
 	struct timespec pause = {.tv_nsec = 20000000};
 	struct hd_event_log *log = NULL;
@@ -232,7 +232,7 @@ static double seconds(void) {
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* A pipe that nobody reads: neither who adds nor who closes waits for it for longer than a session lives. */
+/* A pipe that is not read: neither an add nor a close waits for it longer than a session lives. */
 static void test_event_log_unread(void **state) {
 	struct hd_event_log *log = NULL;
 	struct said said = {0};
@@ -254,7 +254,7 @@ static void test_event_log_unread(void **state) {
 	assert_true(longest < 0.7);
 	assert_true(hd_event_log_lost(log) > 10000);
 	assert_int_equal(said.count, 1);
-	assert_non_null(strstr(said.last, "nobody reads"));
+	assert_non_null(strstr(said.last, "no reader"));
 	before = seconds();
 	assert_int_equal(hd_event_log_close(log), -EAGAIN);
 	assert_true(seconds() - before < 1);
@@ -340,7 +340,7 @@ static void test_event_log_gap(void **state) {
 	unlink(path);
 }
 
-/* What was added is in the file when sync returns, not 200 ms later. */
+/* Events that were added are in the file when sync returns, not 200 ms later. */
 static void test_event_log_sync(void **state) {
 	struct hd_event_log *log = NULL;
 	const char *path = path_of("sync");
@@ -359,7 +359,7 @@ static void test_event_log_sync(void **state) {
 	unlink(path);
 }
 
-/* Who else can read the keys is told, with what to type. */
+/* A warning for keys that other users can read, with the command to type. */
 static void test_exposed_keys(void **state) {
 	char warning[512] = "";
 

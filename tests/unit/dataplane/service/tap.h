@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* What a log writes, through a pipe. */
+/* The output of a log, through a pipe. */
 struct tap {
 	struct hd_log log;
 	int read_fd;

@@ -12,13 +12,13 @@ static void test_log_text(void **state) {
 
 	(void)state;
 	tap_open(&tap);
-	hd_log_say(&tap.log, HD_LOG_INFO, "x", NULL, "%d things", 3);
+	hd_log_write(&tap.log, HD_LOG_INFO, "x", NULL, "%d things", 3);
 	assert_string_equal(tap_read(&tap), "prog: 3 things\n");
-	hd_log_say(&tap.log, HD_LOG_DEBUG, "x", NULL, "nothing");
+	hd_log_write(&tap.log, HD_LOG_DEBUG, "x", NULL, "nothing");
 	assert_int_equal(hd_log_set_level(&tap.log, "loud"), -EINVAL);
 	assert_int_equal(hd_log_set_level(&tap.log, "debug"), 0);
 	assert_string_equal(hd_log_level_name(&tap.log), "debug");
-	hd_log_say(&tap.log, HD_LOG_DEBUG, "x", NULL, "something");
+	hd_log_write(&tap.log, HD_LOG_DEBUG, "x", NULL, "something");
 	assert_string_equal(tap_read(&tap), "prog: something\n");
 	tap_close(&tap);
 }
@@ -57,13 +57,13 @@ static void test_log_json(void **state) {
 	tap_close(&tap);
 }
 
-/* What a log of this level has of the event; "": nothing. */
+/* The line that a log of this level has of the event; "": none. */
 static void assert_line(const char *level, const struct hd_event *event, const char *line) {
 	struct tap tap;
 
 	tap_open(&tap);
 	assert_int_equal(hd_log_set_level(&tap.log, level), 0);
-	hd_log_say(&tap.log, HD_LOG_ERROR, "x", NULL, "begin");
+	hd_log_write(&tap.log, HD_LOG_ERROR, "x", NULL, "begin");
 	hd_log_event(&tap.log, event);
 	assert_int_equal(strncmp(tap_read(&tap), "prog: begin\n", 12), 0);
 	assert_string_equal(tap.text + 12, line);
@@ -78,7 +78,7 @@ static const struct hd_who who = {
 	.job = "resnet",
 };
 
-/* Who comes and goes is said with everything by which an operator finds it. */
+/* Nodes that come and go are logged with all that an operator needs to find them. */
 static void test_log_nodes(void **state) {
 	struct hd_event event = {
 		.kind = HD_EVENT_NODE_UP,
@@ -164,14 +164,14 @@ static void test_log_shells(void **state) {
 	assert_line("info", &event, "");
 }
 
-/* Nobody reads: lines are lost and counted, and nobody waits. */
+/* The pipe is not read: lines are lost and counted, and the program does not block. */
 static void test_log_never_blocks(void **state) {
 	struct tap tap;
 
 	(void)state;
 	tap_open(&tap);
 	for (int i = 0; i < 5000; i++)
-		hd_log_say(&tap.log, HD_LOG_ERROR, "x", NULL, "%0100d", i);
+		hd_log_write(&tap.log, HD_LOG_ERROR, "x", NULL, "%0100d", i);
 	assert_true(atomic_load(&tap.log.lost) > 4000);
 	assert_int_equal(atomic_load(&tap.log.errors), 5000);
 	tap_close(&tap);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The desk where other threads read a node's numbers, and options of programs. */
-#include "hd_desk.h"
+/* The interface through which other threads read a node's numbers, and options of programs. */
 #include "hd_number.h"
 #include "hd_setup.h"
 #include "hd_stat_groups.h"
+#include "hd_stats_query.h"
 #include "tap.h"
 
 #include <errno.h>
@@ -18,10 +18,10 @@
 
 #include <cmocka.h>
 
-/* --- the desk --- */
+/* --- the interface --- */
 
 struct node {
-	struct hd_desk *desk;
+	struct hd_stats_query *query;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
@@ -54,7 +54,7 @@ static void *node_run(void *argument) {
 			pthread_cond_wait(&node->wake, &node->lock);
 		node->woken = false;
 		pthread_mutex_unlock(&node->lock);
-		hd_desk_serve(node->desk, node_fill, node);
+		hd_stats_query_serve(node->query, node_fill, node);
 		pthread_mutex_lock(&node->lock);
 	}
 	pthread_mutex_unlock(&node->lock);
@@ -74,19 +74,19 @@ static void *reader(void *argument) {
 	double last = 0;
 
 	for (int i = 0; i < 300; i++)
-		assert_int_equal(hd_desk_read(argument, 5000, take, &last), 0);
+		assert_int_equal(hd_stats_query_read(argument, 5000, take, &last), 0);
 	return NULL;
 }
 
-static void test_desk(void **state) {
+static void test_stats_query(void **state) {
 	struct node node = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 	pthread_t readers[3];
 
 	(void)state;
-	node.desk = hd_desk_open(node_wake, &node);
+	node.query = hd_stats_query_open(node_wake, &node);
 	assert_int_equal(pthread_create(&node.thread, NULL, node_run, &node), 0);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(pthread_create(&readers[i], NULL, reader, node.desk), 0);
+		assert_int_equal(pthread_create(&readers[i], NULL, reader, node.query), 0);
 	for (int i = 0; i < 3; i++)
 		pthread_join(readers[i], NULL);
 	pthread_mutex_lock(&node.lock);
@@ -95,9 +95,9 @@ static void test_desk(void **state) {
 	pthread_mutex_unlock(&node.lock);
 	pthread_join(node.thread, NULL);
 	assert_true(node.count >= 900);
-	/* Nobody serves any more. */
-	assert_int_equal(hd_desk_read(node.desk, 30, take, &node.count), -ETIMEDOUT);
-	hd_desk_close(node.desk);
+	/* The node does not serve any more. */
+	assert_int_equal(hd_stats_query_read(node.query, 30, take, &node.count), -ETIMEDOUT);
+	hd_stats_query_close(node.query);
 }
 
 static void test_numbers(void **state) {
@@ -188,7 +188,7 @@ static void test_setup(void **state) {
 	tap_close(&tap);
 }
 
-/* What begins ends in any case, with the first thing that went wrong as its status. */
+/* A service that starts also ends, with the first error as its status. */
 static void test_setup_ends(void **state) {
 	const struct hd_event event = {.kind = HD_EVENT_NODE_UP};
 	struct hd_driver_config config = {0};
@@ -341,7 +341,7 @@ static void test_setup_twice(void **state) {
 	assert_file(events, "{}\n");
 	hd_service_stop(&first);
 	hd_driver_close(driver);
-	/* Its turn: the log begins anew. */
+	/* Its turn: the log starts again. */
 	assert_int_equal(hd_setup_serve(&service, &options, second, no_groups, run_once, &run), 42);
 	assert_file(events, "");
 	hd_driver_close(second);
@@ -352,7 +352,7 @@ static void test_setup_twice(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_desk),
+		cmocka_unit_test(test_stats_query),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_setup),
 		cmocka_unit_test(test_setup_ends),

@@ -50,7 +50,7 @@ hd_ns hd_sim_now(const struct hd_sim *sim) {
 
 static char path[] = "/tmp/heddle-event-log-XXXXXX";
 
-struct told {
+struct logged {
 	int node;
 	struct hd_event event;
 };
@@ -65,7 +65,7 @@ static void on_event(void *owner, int node, const struct hd_event *event) {
 }
 
 /* Plays the events, which are in order of their time, and returns what was written of it. */
-static void play(const struct told *told, unsigned count, char line[128]) {
+static void play(const struct logged *logged, unsigned count, char line[128]) {
 	const struct hd_sim_node_config config = {.event = on_event};
 	char text[4096] = "";
 	struct hd_sim *sim;
@@ -77,9 +77,9 @@ static void play(const struct told *told, unsigned count, char line[128]) {
 	for (int i = 0; i < NODES; i++)
 		assert_int_equal(__wrap_hd_sim_node(sim, &config), i);
 	for (unsigned i = 0; i < count; i++) {
-		sim->now = told[i].event.at;
-		sim->nodes[told[i].node].event(
-			sim->nodes[told[i].node].owner, told[i].node, &told[i].event
+		sim->now = logged[i].event.at;
+		sim->nodes[logged[i].node].event(
+			sim->nodes[logged[i].node].owner, logged[i].node, &logged[i].event
 		);
 	}
 	__wrap_hd_sim_destroy(sim);
@@ -94,7 +94,7 @@ static void play(const struct told *told, unsigned count, char line[128]) {
 	(void)snprintf(line, 128, "%s", strstr(text, " events "));
 }
 
-static const struct told story[EVENTS_MAX] = {
+static const struct logged story[EVENTS_MAX] = {
 	{0, {.at = 5, .kind = HD_EVENT_PUSHED, .round = 1}},
 	{0, {.at = 5, .kind = HD_EVENT_PUSHED, .round = 2}},
 	{1, {.at = 5, .kind = HD_EVENT_COMMITTED, .version = 7}},
@@ -102,7 +102,7 @@ static const struct told story[EVENTS_MAX] = {
 };
 
 static void test_order(void **state) {
-	struct told other[EVENTS_MAX];
+	struct logged other[EVENTS_MAX];
 	char before[128], after[128];
 
 	(void)state;
@@ -138,7 +138,7 @@ static void test_order(void **state) {
 	} while (0)
 
 static void test_fields(void **state) {
-	struct told other[EVENTS_MAX];
+	struct logged other[EVENTS_MAX];
 	char before[128], after[128];
 
 	(void)state;

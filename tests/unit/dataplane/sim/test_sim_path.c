@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first switch looks into packets: it takes some, and makes others, which faults befall as any. */
+/* The first switch looks into packets: it takes some, and makes others, which have faults as any packet. */
 #include "hd_sim.h"
 
 #include <setjmp.h>

@@ -93,7 +93,7 @@ static void run(struct chain *chain) {
 	assert_null(hd_sim_failure(chain->sim));
 }
 
-static void say(struct chain *chain, int from, int to, uint32_t burst) {
+static void send_burst(struct chain *chain, int from, int to, uint32_t burst) {
 	chain->probe[from].peer = hd_sim_node_address(chain->sim, to);
 	chain->probe[from].burst = burst;
 }
@@ -102,8 +102,8 @@ static void test_a_trunk_is_shared(void **state) {
 	struct chain chain;
 
 	make_chain(&chain, true);
-	say(&chain, 0, 1, 2);
-	say(&chain, 2, 1, 2);
+	send_burst(&chain, 0, 1, 2);
+	send_burst(&chain, 2, 1, 2);
 	run(&chain);
 	assert_int_equal(chain.probe[1].seen, 4);
 	/* Up, then one behind the other through the slow trunk, the fast one, and down. */
@@ -116,12 +116,12 @@ static void test_a_trunk_is_shared(void **state) {
 	hd_sim_destroy(chain.sim);
 }
 
-static void test_both_ways_at_once(void **state) {
+static void test_both_directions_at_once(void **state) {
 	struct chain chain;
 
 	make_chain(&chain, true);
-	say(&chain, 0, 1, 1);
-	say(&chain, 1, 0, 1);
+	send_burst(&chain, 0, 1, 1);
+	send_burst(&chain, 1, 0, 1);
 	run(&chain);
 	assert_int_equal(chain.probe[0].at[0], 7 * FRAME_NS);
 	assert_int_equal(chain.probe[1].at[0], 7 * FRAME_NS);
@@ -132,20 +132,20 @@ static void test_neighbours_cross_no_trunk(void **state) {
 	struct chain chain;
 
 	make_chain(&chain, true);
-	say(&chain, 0, 2, 1);
+	send_burst(&chain, 0, 2, 1);
 	run(&chain);
 	assert_int_equal(chain.probe[2].at[0], 2 * FRAME_NS);
 	assert_int_equal(hd_sim_trunk_stats(chain.sim, 0, true)->packets, 0);
 	hd_sim_destroy(chain.sim);
 }
 
-static void test_no_way(void **state) {
+static void test_no_path(void **state) {
 	struct chain chain;
 
 	make_chain(&chain, false);
-	say(&chain, 0, 1, 3);
+	send_burst(&chain, 0, 1, 3);
 	run(&chain);
-	assert_int_equal(hd_sim_stats(chain.sim)->no_way, 3);
+	assert_int_equal(hd_sim_stats(chain.sim)->no_path, 3);
 	assert_int_equal(hd_sim_stats(chain.sim)->delivered, 0);
 	hd_sim_destroy(chain.sim);
 }
@@ -182,9 +182,9 @@ static void test_fewest_trunks(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_trunk_is_shared),
-		cmocka_unit_test(test_both_ways_at_once),
+		cmocka_unit_test(test_both_directions_at_once),
 		cmocka_unit_test(test_neighbours_cross_no_trunk),
-		cmocka_unit_test(test_no_way),
+		cmocka_unit_test(test_no_path),
 		cmocka_unit_test(test_fewest_trunks),
 	};
 

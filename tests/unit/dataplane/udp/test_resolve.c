@@ -37,7 +37,7 @@ int getaddrinfo(
 		atomic_store(&takes_signals, true);
 	while (strcmp(host, "slow") == 0 && sem_wait(&answer) < 0)
 		;
-	if (strcmp(host, "nobody") == 0 || strcmp(host, "later") == 0) {
+	if (strcmp(host, "no-host") == 0 || strcmp(host, "later") == 0) {
 		free(name);
 		return host[0] == 'n' ? EAI_NONAME : EAI_AGAIN;
 	}
@@ -55,7 +55,7 @@ void freeaddrinfo(struct addrinfo *found) {
 	free(found);
 }
 
-static void test_digits_ask_nobody(void **state) {
+static void test_digits_need_no_resolver(void **state) {
 	struct hd_addr addr;
 
 	(void)state;
@@ -75,12 +75,12 @@ static void test_name(void **state) {
 	assert_false(atomic_load(&takes_signals));
 }
 
-/* Whether there is no such name, or nobody knows. */
+/* The error tells whether the name does not exist, or no name server answered. */
 static void test_no_address(void **state) {
 	struct hd_addr addr = {1, 2};
 
 	(void)state;
-	assert_int_equal(hd_udp_resolve("nobody", &addr), -EHOSTUNREACH);
+	assert_int_equal(hd_udp_resolve("no-host", &addr), -EHOSTUNREACH);
 	assert_int_equal(hd_udp_resolve("later:9", &addr), -ENETUNREACH);
 	assert_int_equal(addr.ipv4, 1);
 }
@@ -95,14 +95,14 @@ static void test_silent_resolver(void **state) {
 	assert_in_range(hd_udp_now() - begin, 50 * HD_MS, HD_SECOND);
 	assert_int_equal(addr.ipv4, 1);
 	assert_int_equal(addr.port, 2);
-	/* A late answer harms nobody. */
+	/* A late answer does no harm. */
 	sem_post(&answer);
 	while (atomic_load(&answered) == before && hd_udp_now() < begin + 5 * HD_SECOND)
 		usleep(1000);
 	assert_int_equal(atomic_load(&answered), before + 1);
 }
 
-/* What a user reads: a name server that says nothing is not a name that does not exist. */
+/* The messages for users: a silent name server is not a name that does not exist. */
 static void test_words(void **state) {
 	static const struct {
 		int code;
@@ -112,7 +112,7 @@ static void test_words(void **state) {
 		{-EHOSTUNREACH, "no address is known"},
 		{-ENETUNREACH, "no name server gave an answer; try again"},
 		{-ETIMEDOUT, "the name server did not answer in 5000 ms"},
-		{-EAGAIN, "8 names wait for the name server already"},
+		{-EAGAIN, "8 names already wait for the name server"},
 		{-ENOMEM, "no memory"},
 	};
 
@@ -121,7 +121,7 @@ static void test_words(void **state) {
 		assert_non_null(strstr(hd_udp_resolve_error(rows[i].code), rows[i].words));
 }
 
-/* Who asks again and again piles up no threads; when they have ended, one may ask again. */
+/* Repeated questions do not pile up threads; when those have ended, the next question is accepted. */
 static void test_threads_that_wait(void **state) {
 	unsigned before = atomic_load(&answered);
 	hd_ns until = hd_udp_now() + 5 * HD_SECOND;
@@ -144,7 +144,7 @@ static void test_threads_that_wait(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_digits_ask_nobody),
+		cmocka_unit_test(test_digits_need_no_resolver),
 		cmocka_unit_test(test_name),
 		cmocka_unit_test(test_no_address),
 		cmocka_unit_test(test_silent_resolver),

@@ -504,7 +504,7 @@ static void test_resolve(void **state) {
 	assert_int_equal(hd_udp_resolve("127.0.0.1:65536", &addr), -EINVAL);
 	assert_int_equal(hd_udp_resolve("127.0.0.1:-1", &addr), -EINVAL);
 	assert_int_equal(hd_udp_resolve("127.0.0.1: 1", &addr), -EINVAL);
-	assert_true(hd_udp_resolve("256.0.0.1.invalid.", &addr) < 0); /* or nobody could say */
+	assert_true(hd_udp_resolve("256.0.0.1.invalid.", &addr) < 0); /* or no answer came */
 	assert_int_equal(addr.ipv4, 1);
 	assert_int_equal(addr.port, 2);
 }
@@ -539,7 +539,7 @@ static void exchange_small(struct pair *pair) {
 	assert_int_equal(pair->receiver->seen, seen + 1);
 }
 
-/* What long trains have touched is not kept for ever. */
+/* Pages that long trains have touched are not kept for ever. */
 static void test_pages_are_given_back(void **state) {
 	struct pair pair = {0};
 

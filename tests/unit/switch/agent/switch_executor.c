@@ -23,7 +23,7 @@ static int on_neighbour(
 ) {
 	struct executor *e = owner;
 
-	if (e->life != e->seen)
+	if (e->incarnation != e->seen)
 		return -EIO;
 	e->asked++;
 	if (e->unknown > 0) {
@@ -59,7 +59,7 @@ on_set(void *owner, const struct hd_switch_lease *lease, char *error, size_t err
 	uint64_t all
 		= lease->member_count == 64 ? UINT64_MAX : (UINT64_C(1) << lease->member_count) - 1;
 
-	if (e->fail_set || e->life != e->seen)
+	if (e->fail_set || e->incarnation != e->seen)
 		return e->fail_set ? e->fail_set : -EIO;
 	MUST(lease->id < HD_SWITCH_LEASES_MAX && !e->held[lease->id]);
 	MUST(lease->slot_count > 0 && lease->first_slot + lease->slot_count <= HD_SWITCH_SLOTS);
@@ -87,7 +87,7 @@ on_set(void *owner, const struct hd_switch_lease *lease, char *error, size_t err
 static int on_waits(void *owner, uint16_t id, uint64_t waits, char *error, size_t error_bytes) {
 	struct executor *e = owner;
 
-	if (e->life != e->seen)
+	if (e->incarnation != e->seen)
 		return -EIO;
 	MUST(id < HD_SWITCH_LEASES_MAX && e->held[id]);
 	MUST(waits != 0 && (waits & ~e->lease[id].waits) == 0);
@@ -100,7 +100,7 @@ static int on_waits(void *owner, uint16_t id, uint64_t waits, char *error, size_
 static int on_end(void *owner, uint16_t id, char *error, size_t error_bytes) {
 	struct executor *e = owner;
 
-	if (e->life != e->seen)
+	if (e->incarnation != e->seen)
 		return -EIO;
 	MUST(id < HD_SWITCH_LEASES_MAX && e->held[id]);
 	e->held[id] = false;
@@ -123,22 +123,22 @@ static int on_counters(
 	return 0;
 }
 
-static int on_watch(void *owner, uint64_t *life, char *error, size_t error_bytes) {
+static int on_watch(void *owner, uint64_t *incarnation, char *error, size_t error_bytes) {
 	struct executor *e = owner;
 
 	e->watched++;
 	if (e->fail_watch) {
-		(void)snprintf(error, error_bytes, "nobody is there");
+		(void)snprintf(error, error_bytes, "no such process");
 		return e->fail_watch;
 	}
-	*life = e->seen = e->life;
+	*incarnation = e->seen = e->incarnation;
 	return 0;
 }
 
-void executor_begin_anew(struct executor *e) {
+void executor_restart(struct executor *e) {
 	memset(e->held, 0, sizeof e->held);
 	e->count = 0;
-	e->life++;
+	e->incarnation++;
 }
 
 uint32_t executor_disturb(struct executor *e, uint64_t dice) {
@@ -146,11 +146,11 @@ uint32_t executor_disturb(struct executor *e, uint64_t dice) {
 
 	e->fail_watch = dice >= 5 && dice < 8 ? -EIO : 0;
 	if (dice < 8)
-		executor_begin_anew(e);
+		executor_restart(e);
 	return lost;
 }
 
-void executor_mend(struct executor *e) {
+void executor_recover(struct executor *e) {
 	e->unknown = 0;
 	e->fail_neighbour = e->fail_set = e->fail_waits = e->fail_counters = e->fail_watch = 0;
 }

@@ -94,7 +94,7 @@ struct plan plan_make(uint64_t lease, uint32_t members, uint16_t slots) {
 	return plan;
 }
 
-void plan_say(struct world *world, struct plan *plan) {
+void plan_send(struct world *world, struct plan *plan) {
 	static uint8_t seats[HD_GROUP_SEAT_BYTES * (HD_SWITCH_MEMBERS_MAX + 1)];
 	static uint8_t receivers[HD_GROUP_RECEIVER_BYTES * (HD_SWITCH_RECEIVERS_MAX + 1)];
 	struct hd_message message = {.kind = HD_MSG_SLOTS};
@@ -110,7 +110,7 @@ void plan_say(struct world *world, struct plan *plan) {
 	net_run(&world->net, 2 * HD_MS);
 }
 
-void say_void(struct world *world, uint64_t lease) {
+void send_void(struct world *world, uint64_t lease) {
 	struct hd_message message = {.kind = HD_MSG_VOID};
 
 	message.void_.job = JOB;

@@ -29,17 +29,17 @@ struct plan {
 	uint32_t seat_count, receiver_count;
 };
 
-/* A switch of so many slots that has registered with a controller of epoch 3. */
+/* A switch of `slots` slots that has registered with a controller of epoch 3. */
 struct world *world_open(uint16_t slots);
 void world_close(struct world *world);
 const struct hd_switch_agent_stats *stats_of(const struct world *world);
-/* The controller goes without a word; another one takes its place. */
+/* The controller dies without notice; another one takes its place. */
 void world_lose(struct world *world);
 void world_restart(struct world *world, uint16_t epoch);
 
 struct plan plan_make(uint64_t lease, uint32_t members, uint16_t slots);
-void plan_say(struct world *world, struct plan *plan);
-void say_void(struct world *world, uint64_t lease);
+void plan_send(struct world *world, struct plan *plan);
+void send_void(struct world *world, uint64_t lease);
 /* The newest REPORT of the lease; NULL: none. */
 const struct hd_msg_report *answer_of(const struct world *world, uint64_t lease);
 void assert_answer(

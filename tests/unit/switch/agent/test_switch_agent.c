@@ -25,7 +25,7 @@ static void test_lease(void **state) {
 	assert_int_equal(registration(world)->dtypes, 1 << HD_DTYPE_FIXED32 | 1 << HD_DTYPE_FP32);
 	plan.receiver_count = 1;
 	plan.receivers[0] = (struct hd_group_receiver){0x5000, MEMBER_IP + 9, 4773};
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_answer(world, 1, HD_OUTCOME_APPLIED, HD_REASON_NONE);
 	assert_int_equal(answer_of(world, 1)->base, 7);
 	assert_int_equal(world->executor.count, 1);
@@ -46,16 +46,16 @@ static void test_lease(void **state) {
 	assert_int_equal(stats_of(world)->slots_now, 64);
 	/* A member is taken out, and does not come back. */
 	plan.message.waits = 5;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_int_equal(lease->waits, 5);
 	assert_int_equal(answer_of(world, 1)->base, 5);
 	plan.message.waits = 7;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_int_equal(lease->waits, 5);
 	assert_int_equal(stats_of(world)->refused_messages, 1);
-	say_void(world, 2);
+	send_void(world, 2);
 	assert_int_equal(world->executor.count, 1);
-	say_void(world, 1);
+	send_void(world, 1);
 	assert_int_equal(world->executor.count, 0);
 	assert_int_equal(stats_of(world)->slots_now, 0);
 	world_close(world);
@@ -69,24 +69,24 @@ static void test_slots_run_out(void **state) {
 	(void)state;
 	for (uint64_t i = 1; i <= 5; i++) {
 		plan = plan_make(i, 2, 32);
-		plan_say(world, &plan);
+		plan_send(world, &plan);
 	}
 	assert_int_equal(world->executor.count, 4);
 	assert_answer(world, 5, HD_OUTCOME_FAILED, HD_REASON_NO_MEMORY);
-	say_void(world, 2);
+	send_void(world, 2);
 	plan = plan_make(6, 2, 33);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_answer(world, 6, HD_OUTCOME_FAILED, HD_REASON_NO_MEMORY);
-	say_void(world, 3);
+	send_void(world, 3);
 	plan = plan_make(7, 2, 33);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_answer(world, 7, HD_OUTCOME_APPLIED, HD_REASON_NONE);
 	assert_int_equal(stats_of(world)->slots_now, 97);
 	world_close(world);
 	world = world_open(0);
 	for (uint64_t i = 1; i <= HD_SWITCH_LEASES_MAX + 1; i++) {
 		plan = plan_make(i, 1, 1);
-		plan_say(world, &plan);
+		plan_send(world, &plan);
 	}
 	assert_int_equal(world->executor.count, HD_SWITCH_LEASES_MAX);
 	assert_answer(world, HD_SWITCH_LEASES_MAX + 1, HD_OUTCOME_FAILED, HD_REASON_NO_MEMORY);
@@ -94,7 +94,7 @@ static void test_slots_run_out(void **state) {
 }
 
 static void refuse(struct world *world, struct plan plan, enum hd_reason reason) {
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_answer(world, plan.message.lease, HD_OUTCOME_FAILED, reason);
 	assert_int_equal(world->executor.count, 1);
 }
@@ -104,7 +104,7 @@ static void test_refused(void **state) {
 	struct plan plan = plan_make(1, 2, 8);
 
 	(void)state;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	plan = plan_make(2, 2, 8);
 	plan.message.epoch = 2;
 	refuse(world, plan, HD_REASON_EPOCH);
@@ -164,7 +164,7 @@ static void test_worker_twice(void **state) {
 	plan.seats[2].worker = 0;
 	plan.receiver_count = 1;
 	plan.receivers[0] = (struct hd_group_receiver){0x5000, MEMBER_IP + 9, 4773};
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_answer(world, 1, HD_OUTCOME_APPLIED, HD_REASON_NONE);
 	assert_int_equal(world->executor.lease[0].members[2].worker, 0);
 	assert_int_equal(world->executor.lease[0].members[2].copy.token, 0x2002);
@@ -178,36 +178,36 @@ static void test_neighbours(void **state) {
 
 	(void)state;
 	world->executor.unknown = 4;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_null(answer_of(world, 1));
 	net_run(&world->net, 30 * HD_MS);
 	assert_answer(world, 1, HD_OUTCOME_APPLIED, HD_REASON_NONE);
 	/* A member is taken out before the lease is in force. */
 	plan = plan_make(2, 3, 8);
 	world->executor.unknown = 2;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	plan.message.waits = 3;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	net_run(&world->net, 30 * HD_MS);
 	assert_int_equal(answer_of(world, 2)->base, 3);
 	assert_int_equal(world->executor.lease[1].waits, 3);
-	/* Void before it is in force: nobody hears of it again. */
+	/* Void before it is in force: there is no other report of it. */
 	plan = plan_make(3, 3, 8);
 	world->executor.unknown = 2;
-	plan_say(world, &plan);
-	say_void(world, 3);
+	plan_send(world, &plan);
+	send_void(world, 3);
 	net_run(&world->net, HD_SECOND);
 	assert_null(answer_of(world, 3));
 	plan = plan_make(4, 3, 8);
 	world->executor.unknown = UINT32_MAX;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	net_run(&world->net, HD_SECOND);
 	assert_answer(world, 4, HD_OUTCOME_FAILED, HD_REASON_TIMEOUT);
 	assert_non_null(strstr(hd_switch_agent_error(world->agent), "member 0"));
 	world->executor.unknown = 0;
 	world->executor.fail_neighbour = -EHOSTUNREACH;
 	plan = plan_make(5, 3, 8);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_answer(world, 5, HD_OUTCOME_FAILED, HD_REASON_CLOSED);
 	assert_string_equal(hd_switch_agent_error(world->agent), "neighbour: no way there");
 	assert_int_equal(stats_of(world)->leases_now, 2);
@@ -220,19 +220,19 @@ static void test_executor_fails(void **state) {
 
 	(void)state;
 	world->executor.fail_set = -ENOMEM;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_answer(world, 1, HD_OUTCOME_FAILED, HD_REASON_NO_MEMORY);
 	world->executor.fail_set = -EIO;
 	plan = plan_make(2, 2, 8);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_answer(world, 2, HD_OUTCOME_FAILED, HD_REASON_CLOSED);
 	world->executor.fail_set = 0;
 	plan = plan_make(3, 2, 8);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_answer(world, 3, HD_OUTCOME_APPLIED, HD_REASON_NONE);
 	world->executor.fail_waits = -EIO;
 	plan.message.waits = 1;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_answer(world, 3, HD_OUTCOME_FAILED, HD_REASON_CLOSED);
 	assert_int_equal(world->executor.count, 0);
 	assert_int_equal(stats_of(world)->executor_errors, 3);
@@ -240,13 +240,14 @@ static void test_executor_fails(void **state) {
 	world_close(world);
 }
 
-/* Without a controller a lease goes on for a while; another life of it is not told of those slots until then. */
+/* Without a controller a lease goes on for a while; its slots are not offered to another incarnation of the controller
+ * until then. */
 static void test_controller_dies(void **state) {
 	struct world *world = world_open(128);
 	struct plan plan = plan_make(1, 2, 48);
 
 	(void)state;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	world_lose(world);
 	assert_int_equal(world->executor.count, 1);
 	world_restart(world, 4);
@@ -254,7 +255,7 @@ static void test_controller_dies(void **state) {
 	assert_int_equal(registration(world)->slots, 80);
 	plan = plan_make(2, 2, 80);
 	plan.message.epoch = 4;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_answer(world, 2, HD_OUTCOME_APPLIED, HD_REASON_NONE);
 	net_run(&world->net, (hd_ns)LEASE_US * HD_US);
 	assert_int_equal(world->executor.count, 1);
@@ -269,16 +270,16 @@ static void test_controller_dies(void **state) {
 	world_close(world);
 }
 
-/* A new session with the same life of the controller: it has given up what it leased. */
-static void test_session_anew(void **state) {
+/* A new session with the same incarnation of the controller: that one has given up its leases. */
+static void test_session_again(void **state) {
 	struct world *world = world_open(128);
 	struct plan plan = plan_make(1, 2, 48);
 
 	(void)state;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	plan = plan_make(2, 2, 8);
 	world->executor.unknown = UINT32_MAX;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_int_equal(stats_of(world)->leases_now, 2);
 	world_lose(world);
 	assert_int_equal(stats_of(world)->leases_now, 1);
@@ -294,7 +295,7 @@ static void test_drain(void **state) {
 	struct plan plan = plan_make(1, 2, 48);
 
 	(void)state;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	hd_switch_agent_drain(world->agent, world->net.now, &world->node.sink);
 	assert_int_equal(world->executor.count, 0);
 	net_run(&world->net, HD_SECOND);
@@ -309,7 +310,7 @@ static void test_tables(void **state) {
 	char *json;
 
 	(void)state;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	json = hd_switch_agent_table(world->agent, world->net.now, "slots", NULL, &error);
 	assert_non_null(strstr(json, "\"slots\":48"));
 	assert_non_null(strstr(json, "\"state\":\"held\""));
@@ -346,7 +347,7 @@ static void test_polled(void **state) {
 	assert_int_equal(last->kind, HD_MSG_STATS);
 	assert_int_equal(last->stats.mark, 9);
 	assert_true(last->stats.at_ns > 0 && last->stats.values.bytes > 0);
-	/* With a part of the counters it would look as if it had begun anew. */
+	/* With a part of the counters it would look as if it had restarted. */
 	world->executor.fail_counters = -ECANCELED;
 	fake_send(world->controller, &poll);
 	net_run(&world->net, 2 * HD_MS);
@@ -386,7 +387,7 @@ int main(void) {
 		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_executor_fails),
 		cmocka_unit_test(test_controller_dies),
-		cmocka_unit_test(test_session_anew),
+		cmocka_unit_test(test_session_again),
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_polled),

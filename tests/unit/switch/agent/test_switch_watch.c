@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The agent of a switch whose executor ends, and begins anew. */
+/* The agent of a switch whose executor ends, and restarts. */
 #include "switch_net.h"
 
 #include <errno.h>
@@ -27,18 +27,18 @@ static const char *state_of(const struct world *world) {
 	return found;
 }
 
-/* An executor that has begun anew within a moment: its leases are over, which the controller sees as a switch that
- * comes anew; it is told of none of their ends. */
-static void test_executor_anew(void **state) {
+/* An executor that restarted within a moment: its leases are over, which the controller sees as a switch that registers
+ * again; it is not notified of each end. */
+static void test_executor_again(void **state) {
 	struct world *world = world_open(128);
 	struct plan plan = plan_make(1, 2, 48), finding = plan_make(2, 2, 8);
 
 	(void)state;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	world->executor.unknown = UINT32_MAX;
-	plan_say(world, &finding);
+	plan_send(world, &finding);
 	assert_int_equal(stats_of(world)->leases_now, 2);
-	executor_begin_anew(&world->executor);
+	executor_restart(&world->executor);
 	world->executor.unknown = 0;
 	net_run(&world->net, HD_SECOND / 2);
 	assert_int_equal(world->executor.ends, 0);
@@ -50,7 +50,7 @@ static void test_executor_anew(void **state) {
 	assert_string_equal(state_of(world), "led");
 	/* As before from here on. */
 	plan = plan_make(3, 2, 128);
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	assert_answer(world, 3, HD_OUTCOME_APPLIED, HD_REASON_NONE);
 	net_run(&world->net, 10 * HD_SECOND);
 	assert_int_equal(stats_of(world)->executor_losses, 1);
@@ -64,16 +64,16 @@ static void test_executor_away(void **state) {
 	struct plan plan = plan_make(1, 2, 48);
 
 	(void)state;
-	plan_say(world, &plan);
+	plan_send(world, &plan);
 	world->executor.fail_watch = -EIO;
 	net_run(&world->net, HD_SECOND / 2);
 	assert_string_equal(state_of(world), "lost");
-	assert_string_equal(hd_switch_agent_error(world->agent), "watch: nobody is there");
+	assert_string_equal(hd_switch_agent_error(world->agent), "watch: no such process");
 	assert_int_equal(stats_of(world)->leases_now, 0);
 	net_run(&world->net, 10 * HD_SECOND);
 	assert_int_equal(fake_count(world->controller, HD_MSG_REGISTER), 1);
 	assert_in_range(world->executor.watched, 40, 48);
-	executor_begin_anew(&world->executor);
+	executor_restart(&world->executor);
 	world->executor.fail_watch = 0;
 	net_run(&world->net, HD_SECOND / 2);
 	assert_string_equal(state_of(world), "led");
@@ -84,7 +84,7 @@ static void test_executor_away(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_executor_anew),
+		cmocka_unit_test(test_executor_again),
 		cmocka_unit_test(test_executor_away),
 	};
 

@@ -26,7 +26,7 @@ uint32_t frame_put_chunk(
 	const struct hd_chunk_header *header,
 	const void *values
 );
-/* What a frame's IPv4 header should have as its checksum field, so that it adds up. */
+/* The right checksum of a frame's IPv4 header. */
 uint16_t frame_ip_checksum(const uint8_t *frame);
 
 #endif

@@ -33,7 +33,7 @@ int set_lease(struct world *world);
 void begin(struct world *world);
 void end(struct world *world);
 
-/* What member `index` sends of chunk `chunk`. */
+/* The header of member `index` for chunk `chunk`. */
 struct hd_chunk_header chunk_of(struct world *world, uint32_t index, uint32_t chunk);
 struct frame_ends ends_of(uint32_t index);
 

@@ -177,7 +177,7 @@ static void test_exponents_and_flags(void **state) {
 	end(&world);
 }
 
-static void test_overflow_is_told(void **state) {
+static void test_overflow_is_notified(void **state) {
 	struct world world;
 
 	begin(&world);
@@ -259,7 +259,7 @@ static void test_member_is_taken_out(void **state) {
 	assert_int_equal(stats.cells_open, 1);
 	assert_int_equal(stats.waits, 3);
 	send_value(&world, 2, 0, 4, COUNTER(drop_member));
-	/* Who repeats finds the sum; one that has the gone member's values keeps them. */
+	/* A member that repeats gets the sum; a sum that has the gone member's values keeps them. */
 	send_value(&world, 0, 0, 1, COUNTER(repeated));
 	assert_sum(&world, 3);
 	assert_flags(&world, HD_CHUNK_RESEND | HD_CHUNK_PARTIAL);
@@ -401,7 +401,7 @@ int main(void) {
 		cmocka_unit_test(test_duplicates),
 		cmocka_unit_test(test_overtaken),
 		cmocka_unit_test(test_exponents_and_flags),
-		cmocka_unit_test(test_overflow_is_told),
+		cmocka_unit_test(test_overflow_is_notified),
 		cmocka_unit_test(test_fp32_of_any_count),
 		cmocka_unit_test(test_member_is_taken_out),
 		cmocka_unit_test(test_receivers_and_answers),

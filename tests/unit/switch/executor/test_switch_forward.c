@@ -126,7 +126,7 @@ static void test_learning(void **state) {
 	hd_switch_core_time(core, 111 * HD_SECOND);
 	pass(datagram(1, 2), 5, COUNTER(flooded)); /* 1 is silent since 100 */
 	assert_int_equal(hd_switch_core_macs(core, NULL, 0), 2);
-	/* What is set stays, whoever claims it and however long. */
+	/* A configured station stays, whichever port claims it and however long. */
 	assert_int_equal(set_station(2, 6), 0);
 	pass(datagram(1, 2), 9, COUNTER(flooded));
 	assert_int_equal(pass(datagram(2, 1), 4, COUNTER(forwarded)).port, 6);
@@ -136,7 +136,7 @@ static void test_learning(void **state) {
 	set_mac(mac, 2);
 	assert_memory_equal(macs[0].mac, mac, 6);
 	assert_int_equal(macs[0].port, 6);
-	/* Nobody's and everybody's address are not learned. */
+	/* The zero address and group addresses are not learned. */
 	pass(datagram(2, 1), 4, COUNTER(forwarded));
 	(void)datagram(2, 1);
 	frame[6] |= 1;
@@ -148,7 +148,7 @@ static void test_learning(void **state) {
 	assert_int_equal(hd_switch_core_macs(core, NULL, 0), 1);
 }
 
-/* Who moves within a burst is found where it is now: what a frame before found is not good for the next. */
+/* A station that moves within a burst is found at its new port: a lookup for one frame is not reused for the next. */
 static void test_moves_within_a_burst(void **state) {
 	static const struct {
 		uint32_t to, from;
@@ -197,10 +197,10 @@ static void test_moves_within_a_burst(void **state) {
 	assert_int_equal(counters[COUNTER(drop_no_route)], 2);
 }
 
-/* A flood of source addresses fills the table, and pushes nobody out. */
+/* A flood of source addresses fills the table, and evicts no station. */
 static void test_learning_has_a_limit(void **state) {
 	hd_switch_core_learn(core, 10 * HD_SECOND);
-	/* What is learned and then set is not among those that are learned any more. */
+	/* A station that is learned and then configured does not count as learned any more. */
 	for (uint32_t i = 0; i < 100; i++) {
 		pass(datagram(0xffffff, 0x3000000 + i), 1, COUNTER(flooded));
 		assert_int_equal(set_station(0x3000000 + i, 1), 0);
@@ -273,7 +273,7 @@ static void test_routes(void **state) {
 	pass(to_router(0x0b010203, 1), 1, COUNTER(drop_ttl));
 	pass(to_router(0x0b010203, 0), 1, COUNTER(drop_ttl));
 	bytes = to_router(0x0b010203, 9);
-	frame[14] = 0x65; /* not IPv4: an Ethernet frame to somebody */
+	frame[14] = 0x65; /* not IPv4: an Ethernet frame to another host */
 	pass(bytes, 1, COUNTER(flooded));
 	pass(33, 1, COUNTER(flooded));
 	assert_int_equal(set_route(0x0b010203, 31, 1), -EINVAL);
@@ -295,7 +295,7 @@ static void test_route_limit(void **state) {
 	pass(to_router(0x100, 9), 1, COUNTER(drop_no_route));
 }
 
-/* The checksum that is changed with the time to live is the one worked out anew, for every header. */
+/* The checksum that is updated with the time to live equals the recomputed one, for every header. */
 static void test_checksum_of_routed(void **state) {
 	struct hd_random random;
 
@@ -313,7 +313,7 @@ static void test_checksum_of_routed(void **state) {
 	}
 }
 
-/* What looks like a chunk for us but for one thing goes on as it is. */
+/* A frame that looks like a chunk for us but for one field is forwarded unchanged. */
 static void test_not_for_us(void **state) {
 	static const struct {
 		size_t at;
@@ -416,7 +416,7 @@ static void expect_the_same(struct hd_switch_core *other) {
 	assert_memory_equal(ours, theirs, sizeof ours);
 }
 
-/* What was found for one frame of a burst is never wrong for another: one at a time they fare alike. */
+/* A lookup for one frame of a burst is never wrong for another: one at a time they get the same results. */
 static void burst_and_alone(struct hd_random *random, struct hd_switch_core *alone) {
 	static uint8_t data[HD_SWITCH_BURST_MAX][FRAME_BYTES_MAX];
 	struct hd_switch_packet burst[HD_SWITCH_BURST_MAX] = {0};

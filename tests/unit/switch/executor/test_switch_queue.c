@@ -82,8 +82,8 @@ static void test_rate(void **state) {
 }
 
 /*
- * Whoever is woken late still gets the rate, as long as the link would have had something to send: here 1.2 ms of it.
- * Later than that it would have been idle.
+ * A late poll still gets the rate, as long as the link would have had something to send: here 1.2 ms of it. After that
+ * the link would have been idle.
  */
 static void check_late(hd_ns late, uint64_t least, uint64_t most) {
 	struct hd_switch_queue *queue = make((struct hd_switch_queue_config
@@ -153,8 +153,8 @@ static void test_burst(void **state) {
 }
 
 /*
- * A port that takes only a part of a burst gets the rest later, each frame once: whoever began again with the
- * first would send some twice.
+ * A port that takes only a part of a burst gets the rest later, each frame once: a retry from the first frame would
+ * send some twice.
  */
 static void test_partial(void **state) {
 	struct hd_switch_queue *queue = make((struct hd_switch_queue_config){.limit_frames = 4096});

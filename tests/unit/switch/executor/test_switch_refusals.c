@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the native switch refuses: frames that are counted and change no sum, leases with words. */
+/* Refusals of the native switch: frames that are counted and change no sum, leases with an error text. */
 #include "hd_bytes.h"
 #include "switch_world.h"
 

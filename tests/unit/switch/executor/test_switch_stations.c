@@ -80,7 +80,7 @@ static void test_fixed(void **state) {
 	hd_switch_stations_destroy(s);
 }
 
-/* Who spoke before the table was closed is not believed any more either. */
+/* A station that spoke before the table was closed is not believed any more either. */
 static void test_closed(void **state) {
 	const struct hd_switch_station fixed = {{2, 0, 0, 0, 0, 7}, 7};
 	struct hd_switch_stations *s = make(4);
@@ -114,7 +114,7 @@ static void test_asks(void **state) {
 	assert_true(hd_switch_stations_ask(s, HD_SECOND + HD_STATIONS_ASK_NS, A));
 	assert_false(hd_switch_stations_find(s, A, &found));
 	hd_switch_stations_question(mac, A, frame);
-	/* Nobody learns anything from it, and it asks for A. */
+	/* No station is learned from it, and it asks for A. */
 	assert_false(hd_switch_stations_learn(s, HD_SECOND, 0, frame, sizeof frame));
 	assert_int_equal(hd_frame_parse(&them, frame, sizeof frame, 0, &parsed), HD_FRAME_DROP);
 	assert_int_equal(hd_get32(frame + 38), A);

@@ -123,8 +123,8 @@ static void check_buffers(void) {
 /* --- tests --- */
 
 /*
- * Port 1 has room for seven frames, and somebody takes a few now and then: all come, each once, in order. Whoever tried
- * a burst again from its first frame would send some twice.
+ * Port 1 has room for seven frames, and its reader takes a few now and then: all come, each once, in order. A retry of
+ * a burst from its first frame would send some twice.
  */
 static void test_partial(void **state) {
 	struct hd_ports_counts counts;
@@ -215,7 +215,7 @@ static void test_flood(void **state) {
 	check_buffers();
 }
 
-/* What a full queue refuses is counted and freed. */
+/* Frames that a full queue refuses are counted and freed. */
 static void test_full(void **state) {
 	struct hd_switch_queue *queue = hd_ports_queue(ports, 1);
 	uint64_t before = hd_switch_queue_counts(queue, HD_SWITCH_CLASS_DATA)->drops, drops;

@@ -113,7 +113,7 @@ static void test_copies(void **state) {
 	x.ops->destroy(x.self);
 }
 
-/* What the program has no table for is refused, and nothing of it stays. */
+/* A lease that the program has no table for is refused, and nothing of it stays. */
 static void test_refused(void **state) {
 	static const struct hd_switch_member member = {.token = 5};
 	struct hd_switch_lease lease = {

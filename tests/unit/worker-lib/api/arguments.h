@@ -4,10 +4,6 @@
 #define ARGUMENTS_H
 
 #include "heddle.h"
-#include "heddle_elastic.h"
-#include "heddle_federated.h"
-#include "heddle_filter.h"
-#include "heddle_times.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -25,7 +21,7 @@ struct arguments_scene {
 	struct heddle_spec *spec, *federated_spec;
 	struct heddle *fabric, *federated;
 	struct heddle *empty, *nothing; /* without a model; nothing: and federated */
-	struct heddle_ticket *ticket; /* of fabric; under way, as nobody answers */
+	struct heddle_ticket *ticket; /* of fabric; in flight, as no node answers */
 	struct heddle_ticket *none; /* ANY, and stays so */
 	struct heddle_filter *filter;
 	float data[VALUES];
@@ -38,8 +34,8 @@ struct arguments_row {
 
 extern char arguments_any;
 /* Each ends with a row without a name. */
-extern const struct arguments_row arguments_spec[], arguments_handle[], arguments_members[],
-	arguments_filter[];
+extern const struct arguments_row arguments_spec[], arguments_handle[], arguments_collective[],
+	arguments_members[], arguments_filter[];
 
 /* The call was refused with this code and these words, which are its own. */
 #define says(call, code, words) (forget(), said((call), (code), (words)))

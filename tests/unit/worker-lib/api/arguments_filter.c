@@ -47,20 +47,20 @@ static void filter_refuses(
 	struct heddle_filter_step step = {x, update, 1, 0};
 
 	assert_int_equal(heddle_filter_get_stats(s->filter, &before), 0);
-	refused(heddle_filter_push(s->filter, fabric, &step, options, &s->none), words);
+	refused(heddle_filter_push_start(s->filter, fabric, &step, options, &s->none), words);
 	assert_int_equal(heddle_filter_get_stats(s->filter, &after), 0);
 	assert_int_equal(after.steps, before.steps);
 	assert_true(after.held_norm == 0);
 	for (int i = 0; i < VALUES; i++)
 		assert_true(x[i] == 0 && update[i] == 1 && heddle_filter_held(s->filter)[i] == 0);
-	refused(heddle_filter_flush(s->filter, fabric, 0, options, &s->none), words);
+	refused(heddle_filter_flush_start(s->filter, fabric, 0, options, &s->none), words);
 }
 
 static void filter_push_options(struct arguments_scene *s) {
 	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
 	const float scales[] = {NAN, INFINITY, -1};
 
-	filter_refuses(s, s->federated, NULL, "heddle_round_push()");
+	filter_refuses(s, s->federated, NULL, "heddle_round_push_start()");
 	options.payload = (enum heddle_payload)NONSENSE;
 	filter_refuses(s, s->fabric, &options, "payload: type 256");
 	options.payload = HEDDLE_PAYLOAD_FP32;
@@ -94,7 +94,7 @@ static void filter_push_short(struct arguments_scene *s) {
 	options.rank = 0;
 	options.chunk_bytes = 8;
 	assert_int_equal(heddle_open(s->spec, &options, &fabric), 0);
-	assert_int_equal(heddle_filter_push(filter, fabric, &step, NULL, &ticket), 0);
+	assert_int_equal(heddle_filter_push_start(filter, fabric, &step, NULL, &ticket), 0);
 	assert_int_equal(heddle_ticket_test(ticket, &status), 0);
 	assert_int_equal(status.bytes, sizeof update);
 	heddle_ticket_free(ticket);
@@ -106,21 +106,23 @@ static void filter_push(struct arguments_scene *s) {
 	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
 	struct heddle_filter_step step = {s->data, s->data, 1, 0};
 
-	refused(heddle_filter_push(NULL, s->fabric, &step, NULL, &s->none),
+	refused(heddle_filter_push_start(NULL, s->fabric, &step, NULL, &s->none),
 		"filter or ticket: NULL");
-	refused(heddle_filter_push(s->filter, NULL, &step, NULL, &s->none), "handle: NULL");
-	refused(heddle_filter_push(s->filter, s->fabric, NULL, NULL, &s->none), "step");
-	refused(heddle_filter_push(s->filter, s->fabric, &step, NULL, NULL), "ticket: NULL");
-	refused(heddle_filter_push(s->filter, s->empty, &step, NULL, &s->none),
+	refused(heddle_filter_push_start(s->filter, NULL, &step, NULL, &s->none), "handle: NULL");
+	refused(heddle_filter_push_start(s->filter, s->fabric, NULL, NULL, &s->none), "step");
+	refused(heddle_filter_push_start(s->filter, s->fabric, &step, NULL, NULL), "ticket: NULL");
+	refused(heddle_filter_push_start(s->filter, s->empty, &step, NULL, &s->none),
 		"filter: of 4 values");
 	options.size = 1;
-	refused(heddle_filter_push(s->filter, s->fabric, &step, &options, &s->none), "size");
+	refused(heddle_filter_push_start(s->filter, s->fabric, &step, &options, &s->none), "size");
 	step.step = 0;
-	refused(heddle_filter_push(s->filter, s->fabric, &step, NULL, &s->none), "step");
+	refused(heddle_filter_push_start(s->filter, s->fabric, &step, NULL, &s->none), "step");
 	step = (struct heddle_filter_step){NULL, s->data, 1, 0};
-	refused(heddle_filter_push(s->filter, s->fabric, &step, NULL, &s->none), "x or update");
+	refused(heddle_filter_push_start(s->filter, s->fabric, &step, NULL, &s->none),
+		"x or update");
 	step = (struct heddle_filter_step){s->data, NULL, 1, 0};
-	refused(heddle_filter_push(s->filter, s->fabric, &step, NULL, &s->none), "x or update");
+	refused(heddle_filter_push_start(s->filter, s->fabric, &step, NULL, &s->none),
+		"x or update");
 	filter_push_options(s);
 	filter_push_short(s);
 }
@@ -139,11 +141,12 @@ static void filter_apply(struct arguments_scene *s) {
 static void filter_flush(struct arguments_scene *s) {
 	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
 
-	refused(heddle_filter_flush(NULL, s->fabric, 0, NULL, &s->none), "filter or ticket: NULL");
-	refused(heddle_filter_flush(s->filter, NULL, 0, NULL, &s->none), "handle: NULL");
-	refused(heddle_filter_flush(s->filter, s->fabric, 0, NULL, NULL), "ticket: NULL");
+	refused(heddle_filter_flush_start(NULL, s->fabric, 0, NULL, &s->none),
+		"filter or ticket: NULL");
+	refused(heddle_filter_flush_start(s->filter, NULL, 0, NULL, &s->none), "handle: NULL");
+	refused(heddle_filter_flush_start(s->filter, s->fabric, 0, NULL, NULL), "ticket: NULL");
 	options.size = 1;
-	refused(heddle_filter_flush(s->filter, s->fabric, 0, &options, &s->none), "size");
+	refused(heddle_filter_flush_start(s->filter, s->fabric, 0, &options, &s->none), "size");
 }
 
 static void filter_take(struct arguments_scene *s) {
@@ -194,11 +197,11 @@ const struct arguments_row arguments_filter[] = {
 	{"heddle_filter_apply", filter_apply},
 	{"heddle_filter_create", filter_create},
 	{"heddle_filter_destroy", filter_destroy},
-	{"heddle_filter_flush", filter_flush},
+	{"heddle_filter_flush_start", filter_flush},
 	{"heddle_filter_get_stats", filter_get_stats},
 	{"heddle_filter_held", filter_held},
 	{"heddle_filter_keep", filter_keep},
-	{"heddle_filter_push", filter_push},
+	{"heddle_filter_push_start", filter_push},
 	{"heddle_filter_reapply", filter_reapply},
 	{"heddle_filter_return", filter_return},
 	{"heddle_filter_set_factor", filter_set_factor},

@@ -21,7 +21,7 @@ static void open_(struct arguments_scene *s) {
 	refused(heddle_open(s->spec, &options, &fabric), "options: size");
 	options.size++;
 	options.rank = INT_MAX;
-	refused(heddle_open(s->spec, &options, &fabric), "rank: beyond");
+	refused(heddle_open(s->spec, &options, &fabric), "is beyond 4095");
 	options.rank = 0;
 	options.chunk_bytes = 3;
 	refused(heddle_open(s->spec, &options, &fabric), "chunk_bytes");
@@ -37,6 +37,19 @@ static void open_(struct arguments_scene *s) {
 	refused(heddle_open(s->spec, &options, &fabric),
 		"HEDDLE_CHUNK_BYTES: 1001 is not a multiple of 4");
 	assert_int_equal(unsetenv("HEDDLE_CHUNK_BYTES"), 0);
+	assert_int_equal(setenv("HEDDLE_AGGREGATOR_MB", "much", 1), 0);
+	refused(heddle_open(s->spec, &options, &fabric),
+		"HEDDLE_AGGREGATOR_MB: 'much' is not a whole number in 0..");
+	assert_int_equal(unsetenv("HEDDLE_AGGREGATOR_MB"), 0);
+	options.aggregator_mb = 5; /* without a controller */
+	refused(heddle_open(s->spec, &options, &fabric), "aggregator_mb: 5, but");
+	options.controller = "127.0.0.1:9";
+	options.manual = 1;
+	refused(heddle_open(s->spec, &options, &fabric), "aggregator_mb: 5, but");
+	options.aggregator_mb = INT_MAX;
+	refused(heddle_open(s->spec, &options, &fabric), "aggregator_mb: more than");
+	options.aggregator_mb = options.manual = 0;
+	options.controller = NULL;
 	options.job_weight = NAN;
 	refused(heddle_open(s->spec, &options, &fabric), "job_weight: nan");
 	options.job_weight = -1;
@@ -107,48 +120,50 @@ static void get_times(struct arguments_scene *s) {
 
 /* --- pushes and pulls ------------------------------------------------------------------------- */
 
-static void push(struct arguments_scene *s) {
+static void push_start(struct arguments_scene *s) {
 	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
 
-	refused(heddle_push(NULL, s->data, 0, NULL, &s->none), "handle: NULL");
-	refused(heddle_push(s->fabric, NULL, 0, NULL, &s->none), "data or ticket: NULL");
-	refused(heddle_push(s->fabric, s->data, 0, NULL, NULL), "data or ticket: NULL");
-	refused(heddle_push(s->empty, s->data, 0, NULL, &s->none), "the job has no model");
-	refused(heddle_push(s->federated, s->data, 0, NULL, &s->none), "heddle_round_push()");
+	refused(heddle_push_start(NULL, s->data, 0, NULL, &s->none), "handle: NULL");
+	refused(heddle_push_start(s->fabric, NULL, 0, NULL, &s->none), "data or ticket: NULL");
+	refused(heddle_push_start(s->fabric, s->data, 0, NULL, NULL), "data or ticket: NULL");
+	refused(heddle_push_start(s->empty, s->data, 0, NULL, &s->none), "the job has no model");
+	refused(heddle_push_start(s->federated, s->data, 0, NULL, &s->none),
+		"heddle_round_push_start()");
 	options.size = 1;
-	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none), "push options: size");
+	refused(heddle_push_start(s->fabric, s->data, 0, &options, &s->none), "push options: size");
 	options.size = sizeof options;
 	options.memory = (enum heddle_memory)NONSENSE;
-	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none), "memory: kind 256");
+	refused(heddle_push_start(s->fabric, s->data, 0, &options, &s->none), "memory: kind 256");
 	options.memory = HEDDLE_MEMORY_HOST;
 	options.stream = &options;
-	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none), "stream");
+	refused(heddle_push_start(s->fabric, s->data, 0, &options, &s->none), "stream");
 	options.stream = NULL;
 	options.payload = (enum heddle_payload)NONSENSE;
-	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none), "payload: type 256");
+	refused(heddle_push_start(s->fabric, s->data, 0, &options, &s->none), "payload: type 256");
 	options.payload = HEDDLE_PAYLOAD_FP32;
 	options.scale = NAN;
-	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none), "scale: nan");
+	refused(heddle_push_start(s->fabric, s->data, 0, &options, &s->none), "scale: nan");
 	options.scale = INFINITY;
-	refused(heddle_push(s->fabric, s->data, 0, &options, &s->none),
+	refused(heddle_push_start(s->fabric, s->data, 0, &options, &s->none),
 		"scale: inf must be finite");
 }
 
-static void push_sparse(struct arguments_scene *s) {
-	const struct heddle_run backwards[] = {{2, 1}, {0, 1}}, beyond = {UINT64_MAX, 2};
+static void push_sparse_start(struct arguments_scene *s) {
+	const struct heddle_range backwards[] = {{2, 1}, {0, 1}}, beyond = {UINT64_MAX, 2};
 	struct heddle_sparse update = {backwards, 2, s->data};
 
-	refused(heddle_push_sparse(NULL, &update, 0, NULL, &s->none), "handle: NULL");
-	refused(heddle_push_sparse(s->fabric, NULL, 0, NULL, &s->none), "update: NULL");
-	refused(heddle_push_sparse(s->fabric, &update, 0, NULL, NULL), "ticket: NULL");
-	refused(heddle_push_sparse(s->fabric, &update, 0, NULL, &s->none), "runs");
+	refused(heddle_push_sparse_start(NULL, &update, 0, NULL, &s->none), "handle: NULL");
+	refused(heddle_push_sparse_start(s->fabric, NULL, 0, NULL, &s->none), "update: NULL");
+	refused(heddle_push_sparse_start(s->fabric, &update, 0, NULL, NULL), "ticket: NULL");
+	refused(heddle_push_sparse_start(s->fabric, &update, 0, NULL, &s->none), "ranges");
 	update = (struct heddle_sparse){&beyond, 1, s->data};
-	refused(heddle_push_sparse(s->fabric, &update, 0, NULL, &s->none), "runs");
-	refused(heddle_push_sparse(s->empty, &update, 0, NULL, &s->none), "runs");
-	update.runs = NULL;
-	refused(heddle_push_sparse(s->fabric, &update, 0, NULL, &s->none), "runs");
+	refused(heddle_push_sparse_start(s->fabric, &update, 0, NULL, &s->none), "ranges");
+	refused(heddle_push_sparse_start(s->empty, &update, 0, NULL, &s->none), "ranges");
+	update.ranges = NULL;
+	refused(heddle_push_sparse_start(s->fabric, &update, 0, NULL, &s->none), "ranges");
 	update = (struct heddle_sparse){backwards, 1, NULL};
-	refused(heddle_push_sparse(s->fabric, &update, 0, NULL, &s->none), "data or ticket: NULL");
+	refused(heddle_push_sparse_start(s->fabric, &update, 0, NULL, &s->none),
+		"data or ticket: NULL");
 }
 
 static void pull_start(struct arguments_scene *s) {
@@ -165,9 +180,9 @@ static void pull_start(struct arguments_scene *s) {
 	refused(heddle_pull_start(s->fabric, s->data, &options, &s->none), "payload: type 3");
 }
 
-static void superseded(struct arguments_scene *s) {
+static void is_superseded(struct arguments_scene *s) {
 	(void)s;
-	assert_int_equal(heddle_superseded(NULL, 0), 0);
+	assert_int_equal(heddle_is_superseded(NULL, 0), 0);
 }
 
 static void ticket_test(struct arguments_scene *s) {
@@ -180,7 +195,7 @@ static void ticket_test(struct arguments_scene *s) {
 	refused(heddle_ticket_test(s->ticket, &status), "status: size");
 }
 
-/* What waits says so before it waits. */
+/* A call that waits refuses arguments before it waits. */
 static void ticket_wait(struct arguments_scene *s) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 
@@ -195,36 +210,65 @@ static void ticket_cancel(struct arguments_scene *s) {
 	refused(heddle_ticket_cancel(NULL), "ticket: NULL");
 }
 
+static void ticket_error(struct arguments_scene *s) {
+	assert_string_equal(heddle_ticket_error(NULL), "");
+	assert_string_equal(heddle_ticket_error(s->ticket), ""); /* it has not ended */
+}
+
 static void ticket_free(struct arguments_scene *s) {
 	(void)s;
 	heddle_ticket_free(NULL);
 }
 
-static void push_wait(struct arguments_scene *s) {
+static void push(struct arguments_scene *s) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 	struct heddle_stats before = HEDDLE_STATS_INIT, after = HEDDLE_STATS_INIT;
 
-	refused(heddle_push_wait(NULL, s->data, 0, NULL, -1, NULL), "handle: NULL");
-	refused(heddle_push_wait(s->fabric, NULL, 0, NULL, -1, NULL), "data");
+	refused(heddle_push(NULL, s->data, 0, NULL, -1, NULL), "handle: NULL");
+	refused(heddle_push(s->fabric, NULL, 0, NULL, -1, NULL), "data");
 	status.size = 0;
 	assert_int_equal(heddle_get_stats(s->fabric, &before), 0);
-	refused(heddle_push_wait(s->fabric, s->data, 0, NULL, -1, &status), "status: size");
+	refused(heddle_push(s->fabric, s->data, 0, NULL, -1, &status), "status: size");
 	assert_int_equal(heddle_get_stats(s->fabric, &after), 0);
 	assert_int_equal(after.pushed, before.pushed);
 }
 
-static void pull(struct arguments_scene *s) {
-	uint64_t version = 7;
+static void push_sparse(struct arguments_scene *s) {
+	const struct heddle_range backwards[] = {{2, 1}, {0, 1}};
+	const struct heddle_sparse update = {backwards, 2, s->data};
+	struct heddle_status status = HEDDLE_STATUS_INIT;
 
-	refused(heddle_pull(NULL, s->data, NULL, -1, &version), "handle: NULL");
-	refused(heddle_pull(s->fabric, NULL, NULL, -1, &version), "data");
-	assert_int_equal(version, 7);
+	refused(heddle_push_sparse(NULL, &update, 0, NULL, -1, NULL), "handle: NULL");
+	refused(heddle_push_sparse(s->fabric, NULL, 0, NULL, -1, NULL), "update: NULL");
+	refused(heddle_push_sparse(s->fabric, &update, 0, NULL, -1, NULL), "ranges");
+	status.size = 0;
+	refused(heddle_push_sparse(s->fabric, &update, 0, NULL, -1, &status), "status: size");
+}
+
+static void pull(struct arguments_scene *s) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+
+	status.version = 7;
+	refused(heddle_pull(NULL, s->data, NULL, -1, &status), "handle: NULL");
+	refused(heddle_pull(s->fabric, NULL, NULL, -1, &status), "data");
+	assert_int_equal(status.version, 7);
+	status.size = 0;
+	refused(heddle_pull(s->fabric, s->data, NULL, -1, &status), "status: size");
 }
 
 /* --- all-reduces ------------------------------------------------------------------------------ */
 
+static void agree(struct arguments_scene *s) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+
+	refused(heddle_agree(NULL, "x", 1, -1, NULL), "handle: NULL");
+	refused(heddle_agree(s->fabric, NULL, 1, -1, NULL), "data: NULL");
+	status.size = 1;
+	refused(heddle_agree(s->fabric, "x", 1, -1, &status), "status: size");
+}
+
 static void allreduce_start(struct arguments_scene *s) {
-	struct heddle_allreduce_options options = HEDDLE_ALLREDUCE_OPTIONS_INIT;
+	struct heddle_collective_options options = HEDDLE_COLLECTIVE_OPTIONS_INIT;
 	float *d = s->data;
 
 	refused(heddle_allreduce_start(NULL, d, d, VALUES, NULL, &s->none), "handle: NULL");
@@ -236,11 +280,33 @@ static void allreduce_start(struct arguments_scene *s) {
 	options.size--;
 	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "size");
 	options.size++;
-	options.operation = (enum heddle_reduce)NONSENSE;
-	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "operation");
-	options.operation = HEDDLE_REDUCE_SUM;
+	options.reduce_op = (enum heddle_reduce_op)NONSENSE;
+	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "reduce_op");
+	options.reduce_op = HEDDLE_REDUCE_OP_SUM;
 	options.payload = (enum heddle_payload)NONSENSE;
 	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "payload");
+	options.payload = HEDDLE_PAYLOAD_FP32;
+	options.type = (enum heddle_type)NONSENSE;
+	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "type");
+	options.type = (enum heddle_type)(HEDDLE_TYPE_INT64 + 1);
+	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "type: 8");
+	options.type = HEDDLE_TYPE_INT64;
+	refused(heddle_allreduce_start(s->fabric, d, d, UINT64_MAX / 8, &options, &s->none),
+		"count");
+	options.payload = HEDDLE_PAYLOAD_FP16;
+	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "payload");
+	options.payload = HEDDLE_PAYLOAD_FP32;
+	options.memory = HEDDLE_MEMORY_CUDA;
+	says(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none),
+	     -ENOTSUP,
+	     "type: values in GPU memory");
+	options.exact = HEDDLE_WORKERS_MAX + 1;
+	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "exact");
+	options.exact = 0;
+	options.tag = "a tag of 64 bytes, of which the last one is one too many: too long";
+	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "tag: longer");
+	options.tag = "two\nlines";
+	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "tag: not");
 	says(heddle_allreduce_start(s->fabric, d, d, VALUES, NULL, &s->none),
 	     -EDESTADDRREQ,
 	     "controller");
@@ -248,20 +314,24 @@ static void allreduce_start(struct arguments_scene *s) {
 
 static void allreduce(struct arguments_scene *s) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
+	float *d = s->data;
 
-	refused(heddle_allreduce(NULL, s->data, VALUES, NULL, -1, NULL), "handle: NULL");
-	refused(heddle_allreduce(s->fabric, NULL, VALUES, NULL, -1, NULL), "data: NULL");
+	refused(heddle_allreduce(NULL, d, d, VALUES, NULL, -1, NULL), "handle: NULL");
+	refused(heddle_allreduce(s->fabric, NULL, d, VALUES, NULL, -1, NULL), "in or out: NULL");
+	refused(heddle_allreduce(s->fabric, d, NULL, VALUES, NULL, -1, NULL), "in or out: NULL");
 	status.size = 0;
-	refused(heddle_allreduce(s->fabric, s->data, VALUES, NULL, -1, &status), "status: size");
+	refused(heddle_allreduce(s->fabric, d, d, VALUES, NULL, -1, &status), "status: size");
 }
 
 const struct arguments_row arguments_handle[] = {
+	{"heddle_agree", agree},
 	{"heddle_allreduce", allreduce},
 	{"heddle_allreduce_start", allreduce_start},
 	{"heddle_close", close_},
 	{"heddle_fd", fd},
 	{"heddle_get_stats", get_stats},
 	{"heddle_get_times", get_times},
+	{"heddle_is_superseded", is_superseded},
 	{"heddle_leave", leave},
 	{"heddle_open", open_},
 	{"heddle_progress", progress},
@@ -269,10 +339,11 @@ const struct arguments_row arguments_handle[] = {
 	{"heddle_pull_start", pull_start},
 	{"heddle_push", push},
 	{"heddle_push_sparse", push_sparse},
-	{"heddle_push_wait", push_wait},
+	{"heddle_push_sparse_start", push_sparse_start},
+	{"heddle_push_start", push_start},
 	{"heddle_rank", rank},
-	{"heddle_superseded", superseded},
 	{"heddle_ticket_cancel", ticket_cancel},
+	{"heddle_ticket_error", ticket_error},
 	{"heddle_ticket_free", ticket_free},
 	{"heddle_ticket_test", ticket_test},
 	{"heddle_ticket_wait", ticket_wait},

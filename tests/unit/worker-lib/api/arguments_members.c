@@ -8,14 +8,16 @@
 
 /* --- who takes part --------------------------------------------------------------------------- */
 
-static void members(struct arguments_scene *s) {
-	static struct heddle_members members = HEDDLE_MEMBERS_INIT;
+static void get_members(struct arguments_scene *s) {
+	struct heddle_members members = HEDDLE_MEMBERS_INIT;
+	int rank = 7;
 
-	refused(heddle_members(NULL, &members), "handle: NULL");
-	refused(heddle_members(s->fabric, NULL), "members: NULL, or size");
+	refused(heddle_get_members(NULL, &members, &rank, 1), "handle: NULL");
+	refused(heddle_get_members(s->fabric, NULL, &rank, 1), "members: NULL, or size");
+	assert_int_equal(heddle_get_members(s->fabric, &members, NULL, SIZE_MAX), 0);
 	members.size++;
-	refused(heddle_members(s->fabric, &members), "members: NULL, or size");
-	members.size--;
+	refused(heddle_get_members(s->fabric, &members, &rank, 1), "members: NULL, or size");
+	assert_int_equal(rank, 7);
 }
 
 static void members_change(struct arguments_scene *s) {
@@ -24,37 +26,37 @@ static void members_change(struct arguments_scene *s) {
 }
 
 static void members_scale(struct arguments_scene *s) {
-	static struct heddle_members members = HEDDLE_MEMBERS_INIT;
+	struct heddle_members members = HEDDLE_MEMBERS_INIT;
 
 	(void)s;
 	members.count = 2;
 	assert_true(heddle_members_scale(NULL, 1, 0) == 1);
 	assert_true(heddle_members_scale(&members, 0, 0) == 1);
 	assert_true(heddle_members_scale(&members, 1, NAN) == 2);
-	members.count = 0;
 }
 
 static void shard(struct arguments_scene *s) {
-	static struct heddle_members members = HEDDLE_MEMBERS_INIT;
+	static const int many[HEDDLE_WORKERS_MAX + 1];
+	const int pair[] = {0, 0}, below = -1, beyond = HEDDLE_WORKERS_MAX;
 
 	(void)s;
-	refused(heddle_shard(NULL, 1, 0, NULL, 0), "members: NULL, or size");
-	says(heddle_shard(&members, 1, 0, NULL, 0), -ENOENT, "rank 0: not a member");
-	members.count = 1;
-	says(heddle_shard(&members, 1, -1, NULL, 0), -ENOENT, "rank -1: not a member");
-	says(heddle_shard(&members, UINT64_MAX, 0, NULL, 0), -E2BIG, "dataset_size");
-	assert_int_equal(heddle_shard(&members, 1, 0, NULL, SIZE_MAX), 1);
-	members.count = 2; /* both 0 */
-	refused(heddle_shard(&members, 1, 0, NULL, 0), "members: ranks");
-	members.count = HEDDLE_WORKERS_MAX + 1;
-	refused(heddle_shard(&members, 1, 0, NULL, 0), "members: 4097, more than 4096");
+	refused(heddle_shard(NULL, 1, 1, 0, NULL, 0), "ranks: NULL");
+	says(heddle_shard(NULL, 0, 1, 0, NULL, 0), -ENOENT, "rank 0: not a member");
+	says(heddle_shard(pair, 1, 1, -1, NULL, 0), -ENOENT, "rank -1: not a member");
+	says(heddle_shard(pair, 1, UINT64_MAX, 0, NULL, 0), -E2BIG, "dataset_size");
+	assert_int_equal(heddle_shard(pair, 1, 1, 0, NULL, SIZE_MAX), 1);
+	refused(heddle_shard(pair, 2, 1, 0, NULL, 0), "ranks: they do not ascend");
+	refused(heddle_shard(&below, 1, 1, 0, NULL, 0), "ranks: -1 is not within 0 to 4095");
+	refused(heddle_shard(&beyond, 1, 1, 0, NULL, 0), "ranks: 4096 is not within 0 to 4095");
+	refused(heddle_shard(many, HEDDLE_WORKERS_MAX + 1, 1, 0, NULL, 0),
+		"rank_count: 4097, more than 4096");
 }
 
-static void preempt_notice(struct arguments_scene *s) {
-	assert_int_equal(heddle_preempt_notice(NULL, 1), -EINVAL);
-	assert_int_equal(heddle_preempt_notice(s->fabric, 0), -EINVAL);
-	assert_int_equal(heddle_preempt_notice(s->fabric, NAN), -EINVAL);
-	assert_int_equal(heddle_preempt_notice(s->fabric, INFINITY), -EINVAL);
+static void notify_preemption(struct arguments_scene *s) {
+	assert_int_equal(heddle_notify_preemption(NULL, 1), -EINVAL);
+	assert_int_equal(heddle_notify_preemption(s->fabric, 0), -EINVAL);
+	assert_int_equal(heddle_notify_preemption(s->fabric, NAN), -EINVAL);
+	assert_int_equal(heddle_notify_preemption(s->fabric, INFINITY), -EINVAL);
 	assert_int_equal(heddle_time_left_ms(s->fabric), -1);
 }
 
@@ -86,55 +88,59 @@ static void prox_apply(struct arguments_scene *s) {
 	assert_int_equal(heddle_prox_apply(NULL, NULL, NULL, 0, 1, 0), 0);
 }
 
-static void round_get(struct arguments_scene *s) {
+static void round_wait(struct arguments_scene *s) {
 	struct heddle_round round = HEDDLE_ROUND_INIT;
 
-	refused(heddle_round_get(NULL, &round, -1), "handle: NULL");
-	refused(heddle_round_get(s->federated, NULL, -1), "round: NULL");
-	refused(heddle_round_get(s->fabric, &round, -1), "not federated");
+	refused(heddle_round_wait(NULL, &round, -1), "handle: NULL");
+	refused(heddle_round_wait(s->federated, NULL, -1), "round: NULL");
+	refused(heddle_round_wait(s->fabric, &round, -1), "not federated");
 	round.size++;
-	refused(heddle_round_get(s->federated, &round, -1), "size");
+	refused(heddle_round_wait(s->federated, &round, -1), "size");
 }
 
-static void round_seconds_left(struct arguments_scene *s) {
+static void round_time_left_s(struct arguments_scene *s) {
 	struct heddle_round round = HEDDLE_ROUND_INIT;
 
-	round.ends_at = -1;
-	assert_true(isinf(heddle_round_seconds_left(s->federated, &round)));
-	assert_true(heddle_round_seconds_left(NULL, &round) <= 0);
-	assert_true(heddle_round_seconds_left(s->federated, NULL) <= 0);
+	round.ends_at_s = -1;
+	assert_true(isinf(heddle_round_time_left_s(s->federated, &round)));
+	assert_true(heddle_round_time_left_s(NULL, &round) <= 0);
+	assert_true(heddle_round_time_left_s(s->federated, NULL) <= 0);
 	round.size++;
-	assert_true(heddle_round_seconds_left(s->federated, &round) <= 0);
+	assert_true(heddle_round_time_left_s(s->federated, &round) <= 0);
 }
 
-static void round_push(struct arguments_scene *s) {
+static void round_push_start(struct arguments_scene *s) {
 	struct heddle_round round = HEDDLE_ROUND_INIT;
 	struct heddle_work work = HEDDLE_WORK_INIT;
 	float *d = s->data;
 
 	round.round = 1;
 	work.samples = 1;
-	refused(heddle_round_push(NULL, &round, &work, d, d, &s->none), "handle: NULL");
-	refused(heddle_round_push(s->fabric, &round, &work, d, d, &s->none), "not federated");
-	refused(heddle_round_push(s->nothing, &round, &work, d, d, &s->none),
+	refused(heddle_round_push_start(NULL, &round, &work, d, d, &s->none), "handle: NULL");
+	refused(heddle_round_push_start(s->fabric, &round, &work, d, d, &s->none), "not federated");
+	refused(heddle_round_push_start(s->nothing, &round, &work, d, d, &s->none),
 		"the job has no model");
-	refused(heddle_round_push(s->federated, NULL, &work, d, d, &s->none), "round: none");
-	refused(heddle_round_push(s->federated, &round, NULL, d, d, &s->none), "work: NULL");
-	refused(heddle_round_push(s->federated, &round, &work, NULL, d, &s->none),
+	refused(heddle_round_push_start(s->federated, NULL, &work, d, d, &s->none), "round: none");
+	refused(heddle_round_push_start(s->federated, &round, NULL, d, d, &s->none), "work: NULL");
+	refused(heddle_round_push_start(s->federated, &round, &work, NULL, d, &s->none),
 		"w_t, w or ticket");
-	refused(heddle_round_push(s->federated, &round, &work, d, NULL, &s->none),
+	refused(heddle_round_push_start(s->federated, &round, &work, d, NULL, &s->none),
 		"w_t, w or ticket");
-	refused(heddle_round_push(s->federated, &round, &work, d, d, NULL), "w_t, w or ticket");
+	refused(heddle_round_push_start(s->federated, &round, &work, d, d, NULL),
+		"w_t, w or ticket");
 	work.gamma = NAN;
-	says(heddle_round_push(s->federated, &round, &work, d, d, &s->none), -EDOM, "gamma: nan");
+	says(heddle_round_push_start(s->federated, &round, &work, d, d, &s->none),
+	     -EDOM,
+	     "gamma: nan");
 	work.gamma = -1;
 	work.payload = (enum heddle_payload)NONSENSE;
-	refused(heddle_round_push(s->federated, &round, &work, d, d, &s->none),
+	refused(heddle_round_push_start(s->federated, &round, &work, d, d, &s->none),
 		"payload: type 256");
 	work.size++;
-	refused(heddle_round_push(s->federated, &round, &work, d, d, &s->none), "size");
+	refused(heddle_round_push_start(s->federated, &round, &work, d, d, &s->none), "size");
 	round.size++;
-	refused(heddle_round_push(s->federated, &round, &work, d, d, &s->none), "round: none");
+	refused(heddle_round_push_start(s->federated, &round, &work, d, d, &s->none),
+		"round: none");
 }
 
 /* --- words ------------------------------------------------------------------------------------ */
@@ -177,17 +183,17 @@ static void version_text(struct arguments_scene *s) {
 }
 
 const struct arguments_row arguments_members[] = {
+	{"heddle_get_members", get_members},
 	{"heddle_last_error", last_error},
-	{"heddle_members", members},
 	{"heddle_members_change", members_change},
 	{"heddle_members_scale", members_scale},
-	{"heddle_preempt_notice", preempt_notice},
+	{"heddle_notify_preemption", notify_preemption},
 	{"heddle_prox_apply", prox_apply},
 	{"heddle_reason_name", reason_name},
 	{"heddle_report_step", report_step},
-	{"heddle_round_get", round_get},
-	{"heddle_round_push", round_push},
-	{"heddle_round_seconds_left", round_seconds_left},
+	{"heddle_round_push_start", round_push_start},
+	{"heddle_round_time_left_s", round_time_left_s},
+	{"heddle_round_wait", round_wait},
 	{"heddle_shard", shard},
 	{"heddle_state_name", state_name},
 	{"heddle_strerror", strerror_},

@@ -117,11 +117,13 @@ struct heddle *far_open(struct far_scene *scene, const char *job, uint64_t value
 	struct heddle *fabric;
 
 	assert_int_equal(heddle_spec_create("tests", job, &spec), 0);
-	assert_int_equal(heddle_spec_tensor(spec, "w", &values, 1, HEDDLE_INIT_UNIFORM, 0.5f), 0);
-	heddle_spec_sgd(spec, 0.5f, 0.25f, 0.0f);
-	heddle_spec_tau_max(spec, 1000);
-	heddle_spec_seed(spec, 11);
-	heddle_spec_staleness(spec, scene->staleness, 0.7f);
+	assert_int_equal(
+		heddle_spec_add_tensor(spec, "w", &values, 1, HEDDLE_INIT_UNIFORM, 0.5f), 0
+	);
+	heddle_spec_set_sgd(spec, 0.5f, 0.25f, 0.0f);
+	heddle_spec_set_tau_max(spec, 1000);
+	heddle_spec_set_seed(spec, 11);
+	heddle_spec_set_staleness(spec, scene->staleness, 0.7f);
 	options.server = scene->address;
 	options.key_file = scene->key_path;
 	options.host = "h1";
@@ -152,13 +154,13 @@ static void push_both(
 
 	options.memory = HEDDLE_MEMORY_CUDA;
 	assert_int_equal(
-		heddle_push_wait(fabric, far, far_base(fabric), &options, PATIENCE_MS, &status), 0
+		heddle_push(fabric, far, far_base(fabric), &options, PATIENCE_MS, &status), 0
 	);
-	assert_int_equal(status.state >= HEDDLE_APPLIED && status.state <= HEDDLE_DURABLE, 1);
-	options.memory = HEDDLE_MEMORY_HOST;
 	assert_int_equal(
-		heddle_push_wait(other, near, far_base(other), &options, PATIENCE_MS, NULL), 0
+		status.state >= HEDDLE_STATE_APPLIED && status.state <= HEDDLE_STATE_DURABLE, 1
 	);
+	options.memory = HEDDLE_MEMORY_HOST;
+	assert_int_equal(heddle_push(other, near, far_base(other), &options, PATIENCE_MS, NULL), 0);
 }
 
 static void pull_both(
@@ -171,14 +173,16 @@ static void pull_both(
 	struct heddle_pull_options options = HEDDLE_PULL_OPTIONS_INIT;
 	float *ours = malloc(FAR_VALUES * sizeof *ours),
 	      *theirs = malloc(FAR_VALUES * sizeof *theirs);
-	uint64_t version[2];
+	struct heddle_status pulled[] = {HEDDLE_STATUS_INIT, HEDDLE_STATUS_INIT};
 
 	options.payload = payload;
 	options.memory = HEDDLE_MEMORY_CUDA;
-	assert_int_equal(heddle_pull(fabric, far, &options, PATIENCE_MS, &version[0]), 0);
+	assert_int_equal(heddle_pull(fabric, far, &options, PATIENCE_MS, &pulled[0]), 0);
 	options.memory = HEDDLE_MEMORY_HOST;
-	assert_int_equal(heddle_pull(other, theirs, &options, PATIENCE_MS, &version[1]), 0);
-	assert_int_equal(HEDDLE_VERSION_COUNTER(version[0]), HEDDLE_VERSION_COUNTER(version[1]));
+	assert_int_equal(heddle_pull(other, theirs, &options, PATIENCE_MS, &pulled[1]), 0);
+	assert_int_equal(
+		HEDDLE_VERSION_COUNTER(pulled[0].version), HEDDLE_VERSION_COUNTER(pulled[1].version)
+	);
 	device_fetch(scene->device, far, ours, FAR_VALUES);
 	assert_memory_equal(ours, theirs, FAR_VALUES * sizeof *ours);
 	free(ours);
@@ -234,11 +238,13 @@ void far_check_copies(struct far_scene *scene) {
 	options.payload = HEDDLE_PAYLOAD_BF16;
 	assert_int_equal(scene->device->ops->stream_create(scene->device, &options.stream), 0);
 	assert_int_equal(scene->device->ops->event_create(scene->device, &event), 0);
-	assert_int_equal(heddle_push(fabric, gradient, far_base(fabric), &options, &ticket), 0);
+	assert_int_equal(
+		heddle_push_start(fabric, gradient, far_base(fabric), &options, &ticket), 0
+	);
 	assert_int_equal(scene->device->ops->launch(scene->device, options.stream, &job), 0);
 	assert_int_equal(scene->device->ops->record(scene->device, event, options.stream), 0);
 	assert_int_equal(heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, PATIENCE_MS, &status), 0);
-	assert_int_equal(status.state, HEDDLE_APPLIED);
+	assert_int_equal(status.state, HEDDLE_STATE_APPLIED);
 	assert_int_equal(hd_device_wait(scene->device, event, 10 * HD_SECOND), 0);
 	heddle_ticket_free(ticket);
 	scene->device->ops->stream_destroy(scene->device, options.stream);
@@ -246,10 +252,7 @@ void far_check_copies(struct far_scene *scene) {
 	options.stream = NULL;
 	options.memory = HEDDLE_MEMORY_HOST;
 	assert_int_equal(
-		heddle_push_wait(
-			other, scene->values, far_base(other), &options, PATIENCE_MS, NULL
-		),
-		0
+		heddle_push(other, scene->values, far_base(other), &options, PATIENCE_MS, NULL), 0
 	);
 	pull_both(scene, fabric, other, model, HEDDLE_PAYLOAD_FP32);
 	assert_int_equal(heddle_close(fabric, PATIENCE_MS), 0);
@@ -269,7 +272,6 @@ void far_check_pull_order(struct far_scene *scene) {
 	float *theirs = malloc(FAR_VALUES * sizeof *theirs);
 	float *zeros = device_host(scene->device, FAR_VALUES * sizeof *zeros);
 	struct heddle_ticket *ticket;
-	uint64_t version;
 
 	memset(zeros, 0, FAR_VALUES * sizeof *zeros);
 	job.width = 1;
@@ -282,9 +284,9 @@ void far_check_pull_order(struct far_scene *scene) {
 		);
 	assert_int_equal(heddle_pull_start(fabric, model, &options, &ticket), 0);
 	assert_int_equal(heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, PATIENCE_MS, &status), 0);
-	assert_int_equal(status.state, HEDDLE_APPLIED);
+	assert_int_equal(status.state, HEDDLE_STATE_APPLIED);
 	heddle_ticket_free(ticket);
-	assert_int_equal(heddle_pull(other, theirs, NULL, PATIENCE_MS, &version), 0);
+	assert_int_equal(heddle_pull(other, theirs, NULL, PATIENCE_MS, NULL), 0);
 	device_fetch(scene->device, model, ours, FAR_VALUES);
 	assert_memory_equal(ours, theirs, FAR_VALUES * sizeof *ours);
 	assert_int_equal(heddle_close(fabric, PATIENCE_MS), 0);
@@ -315,13 +317,11 @@ void far_check_many(struct far_scene *scene) {
 		pulled.stream = stream[(i + 1) % 3];
 		options.borrow = i % 2;
 		assert_int_equal(
-			heddle_push(fabric, gradient, far_base(fabric), &options, &push[i]), 0
+			heddle_push_start(fabric, gradient, far_base(fabric), &options, &push[i]), 0
 		);
 		assert_int_equal(heddle_pull_start(fabric, model[i], &pulled, &pull[i]), 0);
 		assert_int_equal(
-			heddle_push_wait(
-				other, scene->values, far_base(other), NULL, PATIENCE_MS, NULL
-			),
+			heddle_push(other, scene->values, far_base(other), NULL, PATIENCE_MS, NULL),
 			0
 		);
 	}
@@ -331,11 +331,11 @@ void far_check_many(struct far_scene *scene) {
 		assert_int_equal(
 			heddle_ticket_wait(push[i], HEDDLE_WAIT_RELEASED, PATIENCE_MS, &status), 0
 		);
-		assert_int_equal(status.state, HEDDLE_APPLIED);
+		assert_int_equal(status.state, HEDDLE_STATE_APPLIED);
 		assert_int_equal(
 			heddle_ticket_wait(pull[i], HEDDLE_WAIT_OUTCOME, PATIENCE_MS, &status), 0
 		);
-		assert_int_equal(status.state, HEDDLE_APPLIED);
+		assert_int_equal(status.state, HEDDLE_STATE_APPLIED);
 		heddle_ticket_free(push[i]);
 		heddle_ticket_free(pull[i]);
 		scene->device->ops->release(scene->device, model[i]);
@@ -369,7 +369,7 @@ void far_check_not_finite(struct far_scene *scene) {
 		scene->values[at] = before;
 		scene->log[0] = '\0';
 		assert_int_equal(
-			heddle_push_wait(
+			heddle_push(
 				fabric, gradient, far_base(fabric), &options, PATIENCE_MS, &status
 			),
 			-EIO
@@ -390,17 +390,19 @@ void far_check_refusals(struct far_scene *scene) {
 
 	options.memory = pulled.memory = HEDDLE_MEMORY_CUDA;
 	assert_int_equal(
-		heddle_push(fabric, scene->values, far_base(fabric), &options, &ticket), -EINVAL
+		heddle_push_start(fabric, scene->values, far_base(fabric), &options, &ticket),
+		-EINVAL
 	);
 	assert_non_null(strstr(heddle_last_error(), "is not memory of a"));
 	assert_int_equal(heddle_pull_start(fabric, scene->values, &pulled, &ticket), -EINVAL);
 	assert_int_equal(
-		heddle_push(fabric, gradient + 2, far_base(fabric), &options, &ticket), -EINVAL
+		heddle_push_start(fabric, gradient + 2, far_base(fabric), &options, &ticket),
+		-EINVAL
 	);
 	assert_non_null(strstr(heddle_last_error(), "beyond their allocation"));
 	scene->device->ops->release(scene->device, gradient);
 	assert_int_equal(
-		heddle_push(fabric, gradient, far_base(fabric), &options, &ticket), -EINVAL
+		heddle_push_start(fabric, gradient, far_base(fabric), &options, &ticket), -EINVAL
 	);
 	assert_non_null(strstr(heddle_last_error(), "freed"));
 	assert_null(ticket);

@@ -96,10 +96,12 @@ static struct heddle_spec *make_spec(const char *job, uint64_t values) {
 	struct heddle_spec *spec;
 
 	assert_int_equal(heddle_spec_create("tests", job, &spec), 0);
-	assert_int_equal(heddle_spec_tensor(spec, "w", &values, 1, HEDDLE_INIT_UNIFORM, 0.5f), 0);
-	heddle_spec_sgd(spec, 0.5f, 0.0f, 0.0f);
-	heddle_spec_tau_max(spec, 100);
-	heddle_spec_seed(spec, 11);
+	assert_int_equal(
+		heddle_spec_add_tensor(spec, "w", &values, 1, HEDDLE_INIT_UNIFORM, 0.5f), 0
+	);
+	heddle_spec_set_sgd(spec, 0.5f, 0.0f, 0.0f);
+	heddle_spec_set_tau_max(spec, 100);
+	heddle_spec_set_seed(spec, 11);
 	return spec;
 }
 
@@ -126,6 +128,15 @@ static struct heddle *open_job(const struct fixture *fixture, const char *job, i
 	return fabric;
 }
 
+/* Returns the version of the model in `into`. */
+static uint64_t pull(struct heddle *fabric, float *into) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+
+	assert_int_equal(heddle_pull(fabric, into, NULL, 5000, &status), 0);
+	assert_int_equal(status.direction, HEDDLE_DIRECTION_PULL);
+	return status.version;
+}
+
 /* w <- w - 0.5 g, with the initial weights that the description says. */
 static void train_once(void **state, const char *job, int manual) {
 	struct fixture *fixture = *state;
@@ -138,24 +149,27 @@ static void train_once(void **state, const char *job, int manual) {
 	float *start = malloc(VALUES * sizeof(float));
 	uint64_t version = 0;
 
-	assert_int_equal(heddle_spec_initialize(spec, start), 0);
+	assert_int_equal(heddle_spec_initialize_model(spec, start), 0);
 	heddle_spec_destroy(spec);
-	assert_int_equal(heddle_pull(fabric, fixture->b, NULL, 5000, &version), 0);
+	version = pull(fabric, fixture->b);
 	assert_int_equal(HEDDLE_VERSION_COUNTER(version), 0);
 	assert_memory_equal(fixture->b, start, VALUES * sizeof(float));
 	borrow.borrow = 1;
-	assert_int_equal(heddle_push_wait(fabric, fixture->a, version, &borrow, 5000, &status), 0);
-	assert_int_equal(status.state, HEDDLE_APPLIED);
+	assert_int_equal(heddle_push(fabric, fixture->a, version, &borrow, 5000, &status), 0);
+	assert_int_equal(status.state, HEDDLE_STATE_APPLIED);
+	assert_int_equal(status.direction, HEDDLE_DIRECTION_PUSH);
 	assert_int_equal(status.delay, 1);
+	assert_int_equal(status.workers, 0);
 	assert_int_equal(status.released, 1);
 	assert_int_equal(HEDDLE_VERSION_COUNTER(status.version), 1);
-	assert_int_equal(heddle_pull(fabric, fixture->b, NULL, 5000, &version), 0);
+	version = pull(fabric, fixture->b);
 	assert_true(version == status.version);
 	for (int i = 0; i < VALUES; i++)
 		assert_float_equal(fixture->b[i], start[i] - 0.5f * fixture->a[i], 1e-6);
 	newer.conditional = 1;
 	newer.have = version;
-	assert_int_equal(heddle_pull(fabric, fixture->b, &newer, 5000, &version), 1);
+	assert_int_equal(heddle_pull(fabric, fixture->b, &newer, 5000, &status), 1);
+	assert_int_equal(status.reason, HEDDLE_REASON_NOT_MODIFIED);
 	assert_int_equal(heddle_get_stats(fabric, &stats), 0);
 	assert_int_equal(stats.pushed, 1);
 	assert_int_equal(stats.applied, 1);
@@ -187,7 +201,9 @@ static void *push_many(void *arg) {
 
 	for (int i = 0; i < PUSHES; i++) {
 		borrow.borrow = i % 2;
-		if (heddle_push(pusher->fabric, pusher->data, pusher->base, &borrow, &tickets[i])
+		if (heddle_push_start(
+			    pusher->fabric, pusher->data, pusher->base, &borrow, &tickets[i]
+		    )
 		    < 0)
 			abort();
 	}
@@ -198,9 +214,9 @@ static void *push_many(void *arg) {
 			(void)heddle_ticket_cancel(tickets[i]);
 		if (heddle_ticket_wait(tickets[i], HEDDLE_WAIT_RELEASED, 20000, &status) < 0)
 			abort();
-		pusher->applied += status.state == HEDDLE_APPLIED;
-		pusher->dropped += status.state == HEDDLE_DROPPED;
-		pusher->failed += status.state == HEDDLE_FAILED;
+		pusher->applied += status.state == HEDDLE_STATE_APPLIED;
+		pusher->dropped += status.state == HEDDLE_STATE_DROPPED;
+		pusher->failed += status.state == HEDDLE_STATE_FAILED;
 		heddle_ticket_free(tickets[i]);
 	}
 	return NULL;
@@ -217,7 +233,7 @@ static void test_threads(void **state) {
 	uint64_t version;
 	float before;
 
-	assert_int_equal(heddle_pull(fabric, fixture->b, NULL, 5000, &version), 0);
+	version = pull(fabric, fixture->b);
 	before = fixture->b[999];
 	for (int i = 0; i < THREADS; i++) {
 		pushers[i] = (struct pusher){.fabric = fabric, .data = fixture->a, .base = version};
@@ -230,7 +246,7 @@ static void test_threads(void **state) {
 	}
 	assert_int_equal(all, THREADS * PUSHES);
 	assert_true(applied > 0);
-	assert_int_equal(heddle_pull(fabric, fixture->b, NULL, 5000, &version), 0);
+	version = pull(fabric, fixture->b);
 	assert_int_equal(HEDDLE_VERSION_COUNTER(version), applied);
 	assert_float_equal(fixture->b[999], before - 0.5f * (float)applied * fixture->a[999], 1e-3);
 	assert_int_equal(heddle_get_stats(fabric, &stats), 0);
@@ -245,9 +261,9 @@ static void test_descriptor(void **state) {
 	struct pollfd wait = {.fd = heddle_fd(fabric), .events = POLLIN};
 	struct heddle_ticket *ticket;
 
-	assert_int_equal(heddle_progress(fabric, 0), 0);
-	assert_int_equal(poll(&wait, 1, 0), 0);
-	assert_int_equal(heddle_push(fabric, fixture->a, 0, NULL, &ticket), 0);
+	assert_int_equal(poll(&wait, 1, 5000), 1); /* the membership follows the join */
+	assert_int_equal(heddle_progress(fabric, 0), 1);
+	assert_int_equal(heddle_push_start(fabric, fixture->a, 0, NULL, &ticket), 0);
 	assert_int_equal(poll(&wait, 1, 5000), 1);
 	assert_int_equal(heddle_progress(fabric, 0), 1);
 	assert_int_equal(poll(&wait, 1, 0), 0);
@@ -265,7 +281,7 @@ static void test_manual_descriptor(void **state) {
 	struct heddle_ticket *ticket;
 	int rounds = 0;
 
-	assert_int_equal(heddle_push(fabric, fixture->a, 0, NULL, &ticket), 0);
+	assert_int_equal(heddle_push_start(fabric, fixture->a, 0, NULL, &ticket), 0);
 	while (heddle_ticket_test(ticket, NULL) == 0 && rounds++ < 100000) {
 		(void)poll(&wait, 1, heddle_timeout_ms(fabric));
 		assert_true(heddle_progress(fabric, 0) >= 0);
@@ -290,34 +306,34 @@ static void test_not_finite(void **state) {
 	float kept = fixture->a[123];
 
 	fixture->a[123] = NAN;
-	assert_int_equal(heddle_push(fabric, fixture->a, 0, NULL, &ticket), -EDOM);
+	assert_int_equal(heddle_push_start(fabric, fixture->a, 0, NULL, &ticket), -EDOM);
 	fixture->a[123] = kept;
 	assert_null(ticket);
 	assert_string_equal(heddle_last_error(), "tensor w: value 123 is nan");
 	options.payload = HEDDLE_PAYLOAD_FP16;
 	fixture->a[123] = -65520;
-	assert_int_equal(heddle_push(fabric, fixture->a, 0, &options, &ticket), -EDOM);
+	assert_int_equal(heddle_push_start(fabric, fixture->a, 0, &options, &ticket), -EDOM);
 	fixture->a[123] = kept;
 	assert_string_equal(
 		heddle_last_error(),
 		"tensor w: value 123 is -65520: beyond the payload type's range"
 	);
 	options.scale = 67200; /* the greatest is 999 / 1024 */
-	assert_int_equal(heddle_push(fabric, fixture->a, 0, &options, &ticket), -EDOM);
+	assert_int_equal(heddle_push_start(fabric, fixture->a, 0, &options, &ticket), -EDOM);
 	assert_non_null(strstr(heddle_last_error(), "tensor w: value 999 is 65559.4"));
 	options.size
 		= offsetof(struct heddle_push_options, scale); /* a caller that knows no scale */
-	assert_int_equal(heddle_push(fabric, fixture->a, 0, &options, &ticket), 0);
+	assert_int_equal(heddle_push_start(fabric, fixture->a, 0, &options, &ticket), 0);
 	heddle_ticket_free(ticket);
 	options.payload = (enum heddle_payload)(HEDDLE_PAYLOAD_FIXED32 + 1);
-	assert_int_equal(heddle_push(fabric, fixture->a, 0, &options, &ticket), -EINVAL);
+	assert_int_equal(heddle_push_start(fabric, fixture->a, 0, &options, &ticket), -EINVAL);
 	assert_int_equal(heddle_close(fabric, 2000), 0);
 }
 
 static void test_sparse(void **state) {
 	struct fixture *fixture = *state;
 	struct heddle *fabric = open_job(fixture, "sparse", 0);
-	const struct heddle_run runs[] = {{1, 2}, {VALUES - 1, 1}}, wrong[] = {{1, 2}, {2, 1}};
+	const struct heddle_range runs[] = {{1, 2}, {VALUES - 1, 1}}, wrong[] = {{1, 2}, {2, 1}};
 	float data[] = {1, 2, 4};
 	struct heddle_sparse update = {runs, 2, data};
 	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
@@ -325,15 +341,15 @@ static void test_sparse(void **state) {
 	struct heddle_ticket *ticket = NULL;
 	uint64_t version;
 
-	assert_int_equal(heddle_pull(fabric, fixture->a, NULL, 5000, &version), 0);
+	version = pull(fabric, fixture->a);
 	options.scale = 4;
-	assert_int_equal(heddle_push_sparse(fabric, &update, version, &options, &ticket), 0);
+	assert_int_equal(heddle_push_sparse_start(fabric, &update, version, &options, &ticket), 0);
 	data[0] = 99; /* it was copied */
 	assert_int_equal(heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, 5000, &status), 0);
-	assert_int_equal(status.state, HEDDLE_APPLIED);
+	assert_int_equal(status.state, HEDDLE_STATE_APPLIED);
 	assert_int_equal(status.bytes, 2 * 8 + 3 * 4);
 	heddle_ticket_free(ticket);
-	assert_int_equal(heddle_pull(fabric, fixture->b, NULL, 5000, &version), 0);
+	version = pull(fabric, fixture->b);
 	for (uint64_t i = 0; i < VALUES; i++) {
 		bool touched = i == 1 || i == 2 || i == VALUES - 1;
 
@@ -341,14 +357,21 @@ static void test_sparse(void **state) {
 	}
 	assert_float_equal(fixture->a[1] - fixture->b[1], 0.5 * 4 * 1, 1e-5);
 	assert_float_equal(fixture->a[2] - fixture->b[2], 0.5 * 4 * 2, 1e-5);
-	update.runs = wrong;
-	assert_int_equal(heddle_push_sparse(fabric, &update, version, NULL, &ticket), -EINVAL);
-	update.runs = runs;
+	assert_int_equal(heddle_push_sparse(fabric, &update, version, NULL, 5000, &status), 0);
+	assert_int_equal(status.state, HEDDLE_STATE_APPLIED);
+	assert_int_equal(status.base, version);
+	update.ranges = wrong;
+	assert_int_equal(
+		heddle_push_sparse_start(fabric, &update, version, NULL, &ticket), -EINVAL
+	);
+	update.ranges = runs;
 	data[2] = NAN;
-	assert_int_equal(heddle_push_sparse(fabric, &update, version, NULL, &ticket), -EDOM);
+	assert_int_equal(heddle_push_sparse_start(fabric, &update, version, NULL, &ticket), -EDOM);
 	assert_non_null(strstr(heddle_last_error(), "is nan"));
 	options.payload = HEDDLE_PAYLOAD_BF16;
-	assert_int_equal(heddle_push_sparse(fabric, &update, version, &options, &ticket), -EINVAL);
+	assert_int_equal(
+		heddle_push_sparse_start(fabric, &update, version, &options, &ticket), -EINVAL
+	);
 	assert_int_equal(heddle_close(fabric, 2000), 0);
 }
 
@@ -359,9 +382,9 @@ static void push_scaled(struct fixture *fixture, struct heddle_push_options *opt
 	uint64_t version;
 
 	options->borrow = 1;
-	assert_int_equal(heddle_pull(fabric, before, NULL, 5000, &version), 0);
-	assert_int_equal(heddle_push_wait(fabric, fixture->a, version, options, 5000, NULL), 0);
-	assert_int_equal(heddle_pull(fabric, fixture->b, NULL, 5000, &version), 0);
+	version = pull(fabric, before);
+	assert_int_equal(heddle_push(fabric, fixture->a, version, options, 5000, NULL), 0);
+	version = pull(fabric, fixture->b);
 	for (int i = 0; i < VALUES; i++) {
 		float one = (float)(i % 1000) * 0x1p-10f;
 
@@ -412,13 +435,13 @@ static void test_bad_options(void **state) {
 		heddle_last_error(), "HEDDLE_RANK: '3x' is not a whole number in 0..4095"
 	);
 	assert_int_equal(unsetenv("HEDDLE_RANK"), 0);
-	heddle_spec_tau_max(spec, 0);
+	heddle_spec_set_tau_max(spec, 0);
 	options = options_of(fixture);
 	assert_int_equal(heddle_open(spec, &options, &fabric), -EINVAL);
-	heddle_spec_tau_max(spec, 16);
-	heddle_spec_div_max(spec, -1.0f);
+	heddle_spec_set_tau_max(spec, 16);
+	heddle_spec_set_div_max(spec, -1.0f);
 	assert_int_equal(heddle_open(spec, &options, &fabric), -EINVAL);
-	heddle_spec_div_max(spec, 2.0f);
+	heddle_spec_set_div_max(spec, 2.0f);
 	options = options_of(fixture);
 	assert_int_equal(setenv("HEDDLE_KEEP_MB", "much", 1), 0);
 	assert_int_equal(heddle_open(spec, &options, &fabric), -EINVAL);
@@ -439,22 +462,22 @@ static void test_bad_calls(void **state) {
 	uint64_t version;
 
 	push.memory = HEDDLE_MEMORY_CUDA; /* of a GPU, if there is one, this is not */
-	assert_true(heddle_push(fabric, fixture->a, 0, &push, &ticket) < 0);
+	assert_true(heddle_push_start(fabric, fixture->a, 0, &push, &ticket) < 0);
 	push.memory = HEDDLE_MEMORY_HOST;
 	push.stream = &push;
-	assert_int_equal(heddle_push(fabric, fixture->a, 0, &push, &ticket), -EINVAL);
+	assert_int_equal(heddle_push_start(fabric, fixture->a, 0, &push, &ticket), -EINVAL);
 	push.stream = NULL;
 	push.size = 3;
-	assert_int_equal(heddle_push(fabric, fixture->a, 0, &push, &ticket), -EINVAL);
+	assert_int_equal(heddle_push_start(fabric, fixture->a, 0, &push, &ticket), -EINVAL);
 	push.size = sizeof push;
 	for (int i = 0; i < 3; i++) {
 		push.scale = (const float[]){-1, NAN, INFINITY}[i];
-		assert_int_equal(heddle_push(fabric, fixture->a, 0, &push, &ticket), -EINVAL);
+		assert_int_equal(heddle_push_start(fabric, fixture->a, 0, &push, &ticket), -EINVAL);
 	}
-	assert_int_equal(heddle_push(fabric, NULL, 0, NULL, &ticket), -EINVAL);
+	assert_int_equal(heddle_push_start(fabric, NULL, 0, NULL, &ticket), -EINVAL);
 	assert_null(ticket);
 	assert_int_equal(heddle_wait_joined(fabric, 0, &version, NULL), 0);
-	assert_int_equal(heddle_push(fabric, fixture->a, version, NULL, &ticket), 0);
+	assert_int_equal(heddle_push_start(fabric, fixture->a, version, NULL, &ticket), 0);
 	assert_int_equal(heddle_ticket_wait(ticket, (enum heddle_wait)9, 0, NULL), -EINVAL);
 	status.size = 2;
 	assert_int_equal(heddle_ticket_test(ticket, &status), -EINVAL);
@@ -463,7 +486,7 @@ static void test_bad_calls(void **state) {
 	/* A ticket outlives its handle. */
 	status.size = sizeof status;
 	assert_int_equal(heddle_ticket_test(ticket, &status), 1);
-	assert_int_equal(status.state, HEDDLE_APPLIED);
+	assert_int_equal(status.state, HEDDLE_STATE_APPLIED);
 	heddle_ticket_free(ticket);
 }
 
@@ -485,11 +508,11 @@ static void test_description_differs(void **state) {
 	assert_int_equal(heddle_close(fabric, 2000), 0);
 }
 
-/* Nobody answers: waits end in time, and closing gives the buffers back. */
+/* No node answers: waits end in time, and closing gives the buffers back. */
 static void test_no_server(void **state) {
 	struct fixture *fixture = *state;
 	struct heddle_options options = options_of(fixture);
-	struct heddle_spec *spec = make_spec("nobody", VALUES);
+	struct heddle_spec *spec = make_spec("alone", VALUES);
 	struct heddle_push_options borrow = HEDDLE_PUSH_OPTIONS_INIT;
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 	struct heddle_ticket *push, *pull;
@@ -500,10 +523,10 @@ static void test_no_server(void **state) {
 	heddle_spec_destroy(spec);
 	assert_int_equal(heddle_wait_joined(fabric, 50, NULL, NULL), -ETIMEDOUT);
 	borrow.borrow = 1;
-	assert_int_equal(heddle_push(fabric, fixture->a, 0, &borrow, &push), 0);
+	assert_int_equal(heddle_push_start(fabric, fixture->a, 0, &borrow, &push), 0);
 	assert_int_equal(heddle_pull_start(fabric, fixture->b, NULL, &pull), 0);
 	assert_int_equal(heddle_ticket_wait(push, HEDDLE_WAIT_OUTCOME, 50, &status), -ETIMEDOUT);
-	assert_int_equal(status.state, HEDDLE_QUEUED);
+	assert_int_equal(status.state, HEDDLE_STATE_QUEUED);
 	assert_int_equal(heddle_ticket_cancel(pull), 0);
 	assert_int_equal(heddle_ticket_wait(pull, HEDDLE_WAIT_RELEASED, 1000, &status), 0);
 	assert_int_equal(status.reason, HEDDLE_REASON_CANCELLED);
@@ -520,13 +543,12 @@ static void test_fork(void **state) {
 	struct fixture *fixture = *state;
 	struct heddle *fabric = open_job(fixture, "fork", 0);
 	struct heddle_ticket *ticket;
-	uint64_t version;
 	int status;
 	pid_t child = fork();
 
 	assert_true(child >= 0);
 	if (child == 0) {
-		bool right = heddle_push(fabric, fixture->a, 0, NULL, &ticket) == -ECHILD
+		bool right = heddle_push_start(fabric, fixture->a, 0, NULL, &ticket) == -ECHILD
 			&& heddle_progress(fabric, 0) == -ECHILD
 			&& heddle_close(fabric, 1000) == -ECHILD;
 
@@ -534,44 +556,8 @@ static void test_fork(void **state) {
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	assert_int_equal(heddle_pull(fabric, fixture->b, NULL, 5000, &version), 0);
+	(void)pull(fabric, fixture->b);
 	assert_int_equal(heddle_close(fabric, 2000), 0);
-}
-
-static void test_spec_limits(void **state) {
-	uint64_t dimensions[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1}, zero = 0;
-	char name[80];
-	struct heddle_spec *spec;
-
-	memset(name, 'n', sizeof name);
-	name[79] = '\0';
-	assert_int_equal(heddle_spec_create(name, "j", &spec), -EINVAL);
-	assert_int_equal(heddle_spec_create("t", "a\nb", &spec), -EINVAL);
-	assert_int_equal(unsetenv("HEDDLE_JOB"), 0);
-	assert_int_equal(heddle_spec_create("t", NULL, &spec), -EINVAL);
-	assert_non_null(strstr(heddle_last_error(), "HEDDLE_JOB"));
-	assert_int_equal(heddle_spec_create("t", "j", &spec), 0);
-	assert_int_equal(heddle_spec_tensor(spec, "w", &zero, 1, HEDDLE_INIT_ZERO, 0), -EINVAL);
-	assert_int_equal(heddle_spec_tensor(spec, "w", dimensions, 9, HEDDLE_INIT_ZERO, 0), -E2BIG);
-	assert_int_equal(
-		heddle_spec_tensor(spec, "w", dimensions, 0, HEDDLE_INIT_ZERO, 0), -EINVAL
-	);
-	for (int i = 0; i < 1024; i++)
-		assert_int_equal(
-			heddle_spec_tensor(spec, "w", dimensions, 8, HEDDLE_INIT_ZERO, 0), 0
-		);
-	assert_int_equal(heddle_spec_tensor(spec, "w", dimensions, 1, HEDDLE_INIT_ZERO, 0), -E2BIG);
-	heddle_spec_destroy(spec);
-}
-
-static void test_words(void **state) {
-	assert_string_equal(heddle_state_name(HEDDLE_HELD), "held");
-	assert_string_equal(heddle_state_name((enum heddle_state)99), "unknown");
-	assert_string_equal(heddle_reason_name(HEDDLE_REASON_LOST_BASE), "lost-base");
-	assert_string_equal(heddle_reason_name((enum heddle_reason)99), "unknown");
-	assert_non_null(strstr(heddle_strerror(-EDOM), "NaN"));
-	assert_string_equal(heddle_strerror(123456), "unknown error");
-	assert_string_equal(heddle_version_text(), "0.1.0");
 }
 
 int main(void) {
@@ -589,8 +575,6 @@ int main(void) {
 		cmocka_unit_test(test_description_differs),
 		cmocka_unit_test(test_no_server),
 		cmocka_unit_test(test_fork),
-		cmocka_unit_test(test_spec_limits),
-		cmocka_unit_test(test_words),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

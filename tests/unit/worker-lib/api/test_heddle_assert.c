@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A failed assertion in the worker's core ends the job with words, never the process. */
+/* A failed assertion in the worker's core ends the job with a message, one in its aggregator's only that; never the
+ * process. */
+#include "agg_group.h"
 #include "hd_assert.h"
 #include "heddle.h"
 #include "worker_ask.h"
@@ -24,7 +26,7 @@
 #define VALUES 64
 
 /* Faults of a programmer, as the core meets them in a call and in a tick. */
-static atomic_bool fault_in_ask, fault_in_tick;
+static atomic_bool fault_in_ask, fault_in_tick, fault_in_sums;
 /* Where the failing tick sends bytes of a ticket to; port 0: nowhere. */
 static struct hd_addr witness_addr;
 static int witness_fd;
@@ -43,6 +45,8 @@ void __wrap_worker_ask(
 );
 void __real_worker_members_tick(struct hd_worker *worker, const struct worker_context *ctx);
 void __wrap_worker_members_tick(struct hd_worker *worker, const struct worker_context *ctx);
+void __real_agg_outputs_poll(struct agg_turn *turn);
+void __wrap_agg_outputs_poll(struct agg_turn *turn);
 void __real_heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason);
 void __wrap_heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason);
 
@@ -53,6 +57,11 @@ void __wrap_worker_ask(
 ) {
 	hd_assert(!fault_in_ask);
 	__real_worker_ask(worker, ctx, ticket);
+}
+
+void __wrap_agg_outputs_poll(struct agg_turn *turn) {
+	hd_assert(!fault_in_sums);
+	__real_agg_outputs_poll(turn);
 }
 
 void __wrap_worker_members_tick(struct hd_worker *worker, const struct worker_context *ctx) {
@@ -120,7 +129,7 @@ static struct heddle *open_one(struct fixture *fixture, bool manual) {
 	struct heddle *fabric;
 
 	assert_int_equal(heddle_spec_create("tests", "assert", &spec), 0);
-	assert_int_equal(heddle_spec_tensor(spec, "w", &values, 1, HEDDLE_INIT_ZERO, 0), 0);
+	assert_int_equal(heddle_spec_add_tensor(spec, "w", &values, 1, HEDDLE_INIT_ZERO, 0), 0);
 	options.server = "127.0.0.1:9";
 	options.bind = "127.0.0.1";
 	options.key_file = fixture->key_path;
@@ -152,7 +161,7 @@ static void expect_failed(struct fixture *fixture, struct heddle *fabric, const 
 	assert_int_equal(heddle_close(fabric, 1000), -EIO);
 }
 
-/* What was asked for before has failed as well, and its buffer is the caller's; another handle goes on. */
+/* An earlier request has failed as well, and its buffer is the caller's; another handle goes on. */
 static void test_call(void **state) {
 	struct fixture *fixture = *state;
 	struct heddle *fabric = open_one(fixture, false), *other = open_one(fixture, false);
@@ -165,9 +174,9 @@ static void test_call(void **state) {
 	fault_in_ask = true;
 	assert_int_equal(heddle_pull_start(fabric, b, NULL, &second), 0);
 	assert_int_equal(heddle_ticket_wait(second, HEDDLE_WAIT_RELEASED, 5000, &status), 0);
-	assert_int_equal(status.state, HEDDLE_FAILED);
+	assert_int_equal(status.state, HEDDLE_STATE_FAILED);
 	assert_int_equal(heddle_ticket_wait(first, HEDDLE_WAIT_RELEASED, 5000, &status), 0);
-	assert_int_equal(status.state, HEDDLE_FAILED);
+	assert_int_equal(status.state, HEDDLE_STATE_FAILED);
 	fault_in_ask = false;
 	assert_int_equal(heddle_ticket_cancel(first), -EALREADY);
 	expect_failed(fixture, fabric, "!fault_in_ask");
@@ -194,8 +203,8 @@ static void test_manual_tick(void **state) {
 	}
 	fault_in_tick = false;
 	assert_int_equal(heddle_ticket_test(ticket, &status), 1);
-	assert_int_equal(status.state, HEDDLE_FAILED);
-	assert_int_equal(heddle_timeout_ms(fabric), 0); /* due: so that the caller hears of it */
+	assert_int_equal(status.state, HEDDLE_STATE_FAILED);
+	assert_int_equal(heddle_timeout_ms(fabric), 0); /* due: so that the caller is notified */
 	expect_failed(fixture, fabric, "!fault_in_tick");
 	heddle_ticket_free(ticket);
 }
@@ -212,7 +221,7 @@ static void open_witness(void) {
 	witness_addr = (struct hd_addr){INADDR_LOOPBACK, ntohs(name.sin_port)};
 }
 
-/* What was sent before the core failed refers to its ticket's bytes: they are given back when it has left. */
+/* A packet sent before the core failed refers to its ticket's bytes: they are given back when it has left. */
 static void test_sent_before(void **state) {
 	struct fixture *fixture = *state;
 	struct heddle *fabric = open_one(fixture, true);
@@ -231,6 +240,35 @@ static void test_sent_before(void **state) {
 	expect_failed(fixture, fabric, "!fault_in_tick");
 	witness_addr.port = 0;
 	(void)close(witness_fd);
+}
+
+/* The aggregator beside the worker ends alone: the handle goes on. */
+static void test_aggregator(void **state) {
+	struct fixture *fixture = *state;
+	struct heddle_options options = HEDDLE_OPTIONS_INIT;
+	struct heddle_spec *spec;
+	struct heddle *fabric;
+
+	assert_int_equal(heddle_spec_create("tests", "sums", &spec), 0);
+	options.controller = "127.0.0.1:9";
+	options.bind = "127.0.0.1";
+	options.key_file = fixture->key_path;
+	options.host = "h";
+	options.rank = 0;
+	options.log = on_log;
+	options.log_arg = fixture;
+	fault_in_sums = true;
+	assert_int_equal(heddle_open(spec, &options, &fabric), 0);
+	heddle_spec_destroy(spec);
+	for (int i = 0; i < 1000 && fixture->errors == 0; i++)
+		(void)poll(NULL, 0, 5);
+	assert_int_equal(fixture->errors, 1);
+	assert_non_null(strstr(fixture->words, "!fault_in_sums"));
+	assert_null(strstr(fixture->words, "handle has failed"));
+	assert_int_equal(heddle_progress(fabric, 20), 0);
+	assert_int_equal(heddle_wait_joined(fabric, 20, NULL, NULL), -ETIMEDOUT);
+	assert_int_equal(heddle_close(fabric, 2000), 0);
+	fault_in_sums = false;
 }
 
 /* In a program of ours, and in threads of the user's, it is an assertion as any other. */
@@ -254,6 +292,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_call, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_manual_tick, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sent_before, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_aggregator, setup, teardown),
 		cmocka_unit_test(test_without_hook),
 	};
 

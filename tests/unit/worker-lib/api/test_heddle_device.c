@@ -77,7 +77,9 @@ static struct heddle_ticket *push(struct heddle *fabric, const float *gradient, 
 
 	options.memory = HEDDLE_MEMORY_CUDA;
 	options.borrow = borrow;
-	assert_int_equal(heddle_push(fabric, gradient, far_base(fabric), &options, &ticket), 0);
+	assert_int_equal(
+		heddle_push_start(fabric, gradient, far_base(fabric), &options, &ticket), 0
+	);
 	return ticket;
 }
 
@@ -100,25 +102,24 @@ static void test_falls_off_the_bus(void **state) {
 		struct heddle_pull_options pulled = HEDDLE_PULL_OPTIONS_INIT;
 		float *gradient = gradient_on(device), *host = calloc(FAR_VALUES, sizeof *host);
 		struct heddle_status status = ended(push(fabric, gradient, (int)(at % 2)));
-		uint64_t version;
 
 		if (at > 2 * BLOCKS) {
-			assert_int_equal(status.state, HEDDLE_APPLIED);
+			assert_int_equal(status.state, HEDDLE_STATE_APPLIED);
 			pulled.memory = HEDDLE_MEMORY_CUDA;
 			assert_int_equal(
-				heddle_pull(fabric, gradient, &pulled, PATIENCE_MS, &version), -EIO
+				heddle_pull(fabric, gradient, &pulled, PATIENCE_MS, NULL), -EIO
 			);
 			assert_string_equal(heddle_last_error(), "device");
 		} else {
-			assert_int_equal(status.state, HEDDLE_FAILED);
+			assert_int_equal(status.state, HEDDLE_STATE_FAILED);
 			assert_int_equal(status.reason, HEDDLE_REASON_DEVICE);
 		}
 		assert_string_equal(far_log(scene), "fake device: fell off the bus");
 		assert_int_equal(
-			heddle_push_wait(fabric, host, far_base(fabric), NULL, PATIENCE_MS, NULL), 0
+			heddle_push(fabric, host, far_base(fabric), NULL, PATIENCE_MS, NULL), 0
 		);
-		assert_int_equal(heddle_pull(fabric, host, NULL, PATIENCE_MS, &version), 0);
-		assert_int_equal(HEDDLE_VERSION_COUNTER(version), at > 2 * BLOCKS ? 2 : 1);
+		assert_int_equal(heddle_pull(fabric, host, NULL, PATIENCE_MS, &status), 0);
+		assert_int_equal(HEDDLE_VERSION_COUNTER(status.version), at > 2 * BLOCKS ? 2 : 1);
 		assert_int_equal(heddle_close(fabric, PATIENCE_MS), 0);
 		device->ops->release(device, gradient);
 		free(host);
@@ -140,11 +141,12 @@ static void test_no_memory(void **state) {
 
 		options.memory = HEDDLE_MEMORY_CUDA;
 		assert_int_equal(
-			heddle_push(fabric, gradient, far_base(fabric), &options, &ticket), -ENOMEM
+			heddle_push_start(fabric, gradient, far_base(fabric), &options, &ticket),
+			-ENOMEM
 		);
 		assert_null(ticket);
 		assert_non_null(strstr(heddle_last_error(), "fake device: no memory for"));
-		assert_int_equal(ended(push(fabric, gradient, 0)).state, HEDDLE_APPLIED);
+		assert_int_equal(ended(push(fabric, gradient, 0)).state, HEDDLE_STATE_APPLIED);
 		assert_int_equal(heddle_close(fabric, PATIENCE_MS), 0);
 		device->ops->release(device, gradient);
 		end(scene);
@@ -152,7 +154,7 @@ static void test_no_memory(void **state) {
 }
 
 /* The call returns at once, and nothing is sent before the caller's stream has come so far; withdrawn until then, the
- * gradient stays the library's until the device has let go of it. */
+ * gradient stays the library's until the device has released it. */
 static void test_waits_for_the_stream(void **state) {
 	struct far_scene *scene
 		= begin((struct hd_fake_config){.seed = 1, .delay = 1U << 30, .refuses = 0});
@@ -162,13 +164,13 @@ static void test_waits_for_the_stream(void **state) {
 	struct heddle_ticket *first, *second;
 	void *memory;
 
-	/* Filled by nobody: what it says does not matter. */
+	/* No worker's gradient: the values do not matter. */
 	assert_int_equal(device->ops->allocate(device, FAR_VALUES * sizeof(float), &memory), 0);
 	memset(memory, 0, FAR_VALUES * sizeof(float));
 	first = push(fabric, memory, 1);
 	second = push(fabric, memory, 1);
 	assert_int_equal(heddle_ticket_wait(first, HEDDLE_WAIT_OUTCOME, 100, &status), -ETIMEDOUT);
-	assert_int_equal(status.state, HEDDLE_QUEUED);
+	assert_int_equal(status.state, HEDDLE_STATE_QUEUED);
 	assert_int_equal(heddle_ticket_cancel(first), 0);
 	assert_int_equal(heddle_ticket_wait(first, HEDDLE_WAIT_OUTCOME, PATIENCE_MS, &status), 0);
 	assert_int_equal(status.reason, HEDDLE_REASON_CANCELLED);
@@ -176,10 +178,10 @@ static void test_waits_for_the_stream(void **state) {
 	hd_fake_settle(device);
 	assert_int_equal(heddle_ticket_wait(first, HEDDLE_WAIT_RELEASED, PATIENCE_MS, &status), 0);
 	heddle_ticket_free(first);
-	/* Its packing is queued later, when nobody moves the device any more but here. */
+	/* Its packing is queued later, when only this loop moves the device. */
 	while (heddle_ticket_wait(second, HEDDLE_WAIT_OUTCOME, 10, &status) == -ETIMEDOUT)
 		hd_fake_settle(device);
-	assert_int_equal(status.state, HEDDLE_APPLIED);
+	assert_int_equal(status.state, HEDDLE_STATE_APPLIED);
 	heddle_ticket_free(second);
 	assert_int_equal(heddle_close(fabric, PATIENCE_MS), 0);
 	device->ops->release(device, memory);
@@ -203,7 +205,7 @@ static void test_cancelled_while_packed(void **state) {
 		assert_int_equal(
 			heddle_ticket_wait(ticket, HEDDLE_WAIT_HELD, 10, &status), -ETIMEDOUT
 		);
-	while (status.state < HEDDLE_GRANTED);
+	while (status.state < HEDDLE_STATE_GRANTED);
 	assert_int_equal(heddle_ticket_cancel(ticket), 0);
 	assert_int_equal(heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, PATIENCE_MS, &status), 0);
 	assert_int_equal(status.reason, HEDDLE_REASON_CANCELLED);
@@ -241,7 +243,7 @@ static void test_closes_meanwhile(void **state) {
 	}
 }
 
-/* A stream that stands still holds the end up for a second, however many pushes wait for it; what the device may still
+/* A stream that stalls holds the end up for a second, however many pushes wait for it; what the device may still
  * use is left to it. */
 static void test_closes_beside_a_stream_that_stands_still(void **state) {
 	struct far_scene *scene = begin((struct hd_fake_config){.seed = 1, .delay = 1U << 30});

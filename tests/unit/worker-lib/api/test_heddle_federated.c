@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What libheddle refuses of a federated client, before anything is sent. */
-#include "heddle_federated.h"
-#include "heddle_filter.h"
+#include "heddle.h"
 
 #include <errno.h>
 #include <math.h>
@@ -38,12 +37,12 @@ static int setup(void **state) {
 	fd = mkstemp(fixture->key_path);
 	assert_int_equal(write(fd, key, sizeof key - 1), sizeof key - 1);
 	(void)close(fd);
-	options.server = "127.0.0.1:9"; /* nobody */
+	options.server = "127.0.0.1:9"; /* no server */
 	options.key_file = fixture->key_path;
 	options.rank = 0;
 	assert_int_equal(heddle_spec_create("tests", "fed", &spec), 0);
-	assert_int_equal(heddle_spec_tensor(spec, "w", &values, 1, HEDDLE_INIT_ZERO, 0), 0);
-	assert_int_equal(heddle_spec_federated(spec, &rounds), 0);
+	assert_int_equal(heddle_spec_add_tensor(spec, "w", &values, 1, HEDDLE_INIT_ZERO, 0), 0);
+	assert_int_equal(heddle_spec_set_federated(spec, &rounds), 0);
 	assert_int_equal(heddle_open(spec, &options, &fixture->fabric), 0);
 	heddle_spec_destroy(spec);
 	fixture->round = (struct heddle_round)HEDDLE_ROUND_INIT;
@@ -67,10 +66,10 @@ static int teardown(void **state) {
 }
 
 static int push(struct fixture *f, struct heddle_ticket **ticket) {
-	return heddle_round_push(f->fabric, &f->round, &f->work, f->w_t, f->w, ticket);
+	return heddle_round_push_start(f->fabric, &f->round, &f->work, f->w_t, f->w, ticket);
 }
 
-/* It is refused with these words, and nothing is under way. */
+/* It is refused with these words, and nothing is in flight. */
 static void refused(struct fixture *fixture, int code, const char *words) {
 	struct heddle_ticket *ticket = NULL;
 
@@ -116,18 +115,20 @@ static void test_values(void **state) {
 static void test_other_pushes(void **state) {
 	struct fixture *fixture = *state;
 	struct heddle_filter_options options = HEDDLE_FILTER_OPTIONS_INIT;
-	struct heddle_run run = {.first = 1, .count = 1};
-	struct heddle_sparse sparse = {.runs = &run, .run_count = 1, .data = fixture->w};
+	struct heddle_range run = {.first = 1, .count = 1};
+	struct heddle_sparse sparse = {.ranges = &run, .range_count = 1, .data = fixture->w};
 	struct heddle_filter_step step = {fixture->w, fixture->w_t, 1, 0};
 	struct heddle_filter *filter;
 	struct heddle_ticket *ticket;
 
-	assert_int_equal(heddle_push(fixture->fabric, fixture->w, 0, NULL, &ticket), -EINVAL);
-	assert_non_null(strstr(heddle_last_error(), "heddle_round_push()"));
-	assert_int_equal(heddle_push_sparse(fixture->fabric, &sparse, 0, NULL, &ticket), -EINVAL);
+	assert_int_equal(heddle_push_start(fixture->fabric, fixture->w, 0, NULL, &ticket), -EINVAL);
+	assert_non_null(strstr(heddle_last_error(), "heddle_round_push_start()"));
+	assert_int_equal(
+		heddle_push_sparse_start(fixture->fabric, &sparse, 0, NULL, &ticket), -EINVAL
+	);
 	assert_int_equal(heddle_filter_create(VALUES, &options, &filter), 0);
 	assert_int_equal(
-		heddle_filter_push(filter, fixture->fabric, &step, NULL, &ticket), -EINVAL
+		heddle_filter_push_start(filter, fixture->fabric, &step, NULL, &ticket), -EINVAL
 	);
 	assert_non_null(strstr(heddle_last_error(), "unfiltered"));
 	heddle_filter_destroy(filter);

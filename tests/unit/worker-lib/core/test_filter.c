@@ -3,7 +3,7 @@
 #include "hd_filter.h"
 #include "hd_kernels_impl.h"
 #include "hd_random.h"
-#include "heddle_filter.h"
+#include "heddle.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#define NOTHING HEDDLE_FILTER_RESULT_NOTHING
+#define SPARSE HEDDLE_FILTER_RESULT_SPARSE
 #define VALUES 1003
 #define STEPS 200
 #define KNOWN 4
@@ -52,12 +54,14 @@ static void check_known(const struct known *known) {
 		u[3] = step > 2 ? 0 : u[3];
 		assert_int_equal(
 			heddle_filter_apply(filter, x, u, (uint64_t)step, &sparse),
-			known->counts[step - 1] == 0 ? HEDDLE_FILTER_NOTHING : HEDDLE_FILTER_SPARSE
+			known->counts[step - 1] == 0 ? NOTHING : SPARSE
 		);
-		for (size_t i = 0; i < sparse.run_count; i++)
-			for (uint64_t k = 0; k < sparse.runs[i].count; k++, next++, at++) {
+		for (size_t i = 0; i < sparse.range_count; i++)
+			for (uint64_t k = 0; k < sparse.ranges[i].count; k++, next++, at++) {
 				assert_int_equal(known->sent[next].step, step);
-				assert_int_equal(known->sent[next].index, sparse.runs[i].first + k);
+				assert_int_equal(
+					known->sent[next].index, sparse.ranges[i].first + k
+				);
 				assert_float_equal(sparse.data[at], known->sent[next].value, 1e-6);
 				assert_float_equal(u[known->sent[next].index], sparse.data[at], 0);
 			}
@@ -157,7 +161,7 @@ static void check_balance(const struct hd_filter_settings *settings, uint64_t se
 		result = hd_filter_step(&filter, x, u, step, step == STEPS / 2);
 		memcpy(again, u, sizeof u);
 		if (result == HD_FILTER_SPARSE && hd_random_chance(&random, 0.1))
-			hd_filter_put_back(&filter, u); /* dropped on its way */
+			hd_filter_put_back(&filter, u); /* dropped in the network */
 		else if (result == HD_FILTER_SPARSE)
 			note_sparse(ledger, &filter);
 		else
@@ -406,7 +410,7 @@ static void test_bad_input(void **state) {
 	assert_int_equal(heddle_filter_create(8, &options, &filter), 0);
 	assert_int_equal(heddle_filter_apply(filter, x, u, 0, &sparse), -EINVAL);
 	assert_int_equal(heddle_filter_set_factor(filter, 0), -EINVAL);
-	assert_int_equal(heddle_filter_apply(filter, x, u, 1, &sparse), HEDDLE_FILTER_NOTHING);
+	assert_int_equal(heddle_filter_apply(filter, x, u, 1, &sparse), NOTHING);
 	assert_int_equal(heddle_filter_get_stats(filter, &stats), 0);
 	assert_int_equal(stats.silent, 1);
 	assert_float_equal(stats.threshold, 0.7, 1e-7);
@@ -425,7 +429,7 @@ static void test_stats_tell_both_norms(void **state) {
 
 	options.v = 0.7f;
 	assert_int_equal(heddle_filter_create(4, &options, &filter), 0);
-	assert_int_equal(heddle_filter_apply(filter, x, u, 1, &sparse), HEDDLE_FILTER_SPARSE);
+	assert_int_equal(heddle_filter_apply(filter, x, u, 1, &sparse), SPARSE);
 	assert_int_equal(heddle_filter_get_stats(filter, &stats), 0);
 	assert_float_equal(stats.sent_norm, 5, 1e-6);
 	assert_float_equal(stats.held_norm, 1, 1e-6);
@@ -448,7 +452,7 @@ static void test_another_factor(void **state) {
 	options.v = 0.7f;
 	options.factor = -0.25f; /* one of four workers */
 	assert_int_equal(heddle_filter_create(4, &options, &filter), 0);
-	assert_int_equal(heddle_filter_apply(filter, x, u, 1, &sparse), HEDDLE_FILTER_NOTHING);
+	assert_int_equal(heddle_filter_apply(filter, x, u, 1, &sparse), NOTHING);
 	memcpy(view, x, sizeof view);
 	assert_int_equal(heddle_filter_set_factor(filter, -1), 0); /* alone */
 	assert_int_equal(heddle_filter_reapply(filter, pulled), 0);
@@ -482,17 +486,13 @@ static void test_the_mean_of_models(void **state) {
 		u[k][0] = (float)(k + 1);
 		u[k][1] = (float)(k * k) / 4;
 		assert_int_equal(heddle_filter_create(2, &options, &filter[k]), 0);
-		assert_int_equal(
-			heddle_filter_apply(filter[k], x, u[k], 1, &sparse), HEDDLE_FILTER_NOTHING
-		);
+		assert_int_equal(heddle_filter_apply(filter[k], x, u[k], 1, &sparse), NOTHING);
 		mean[0] += x[0] / WORKERS;
 		mean[1] += x[1] / WORKERS;
 	}
 	for (int k = 0; k < WORKERS; k++) {
 		assert_int_equal(heddle_filter_keep(filter[k], 1.0f / WORKERS), 0);
-		assert_int_not_equal(
-			heddle_filter_take(filter[k], u[k], &sparse), HEDDLE_FILTER_NOTHING
-		);
+		assert_int_not_equal(heddle_filter_take(filter[k], u[k], &sparse), NOTHING);
 		server[0] += u[k][0] / WORKERS;
 		server[1] += u[k][1] / WORKERS;
 	}

@@ -120,7 +120,7 @@ static void test_weight_is_the_grants(void **state) {
 	world->server.deaf = false;
 	run_ms(world, 3000);
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
-	/* What was granted once may be in the model: only the server is asked again. */
+	/* An update that was granted once may be in the model: only the server is asked again. */
 	assert_int_equal(peer_last(&world->controller, HD_MSG_REQUEST)->request.attempt, 1);
 	assert_true(peer_last(&world->server, HD_MSG_REQUEST)->request.attempt >= 2);
 	assert_float_equal(world->data[0][7], before, 0);
@@ -130,7 +130,7 @@ static void test_weight_is_the_grants(void **state) {
 	destroy(world);
 }
 
-/* What is weighed first and rounded then may leave the type's range only then. */
+/* A value may leave the type's range when it is rounded, after weighting. */
 static void test_weight_beyond_16_bits(void **state) {
 	struct world *world = build(SCHEDULED, &plain);
 
@@ -188,12 +188,12 @@ static void test_go(void **state) {
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_GRANTED);
 	go.go.job = hd_job_id("t", "job");
 	go.go.token = 1001;
-	peer_say(&world->server, &go);
+	peer_send(&world->server, &go);
 	run_ms(world, 100);
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
 	/* Go before its grant. */
 	go.go.token = 1002;
-	peer_say(&world->server, &go);
+	peer_send(&world->server, &go);
 	run_ms(world, 10);
 	assert_int_equal(push(world, 0, 1), 2);
 	run_ms(world, 100);
@@ -220,22 +220,22 @@ static void test_void(void **state) {
 	message.void_.job = hd_job_id("t", "job");
 	message.void_.token = 1001;
 	message.void_.reason = HD_REASON_TIMEOUT;
-	peer_say(&world->server, &message);
+	peer_send(&world->server, &message);
 	run_ms(world, 100);
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
 	assert_int_equal(peer_last(&world->server, HD_MSG_REQUEST)->request.attempt, 2);
 	/* Before its grant. */
 	message.void_.token = 1002;
-	peer_say(&world->server, &message);
+	peer_send(&world->server, &message);
 	run_ms(world, 10);
 	assert_int_equal(push(world, 0, 1), 2);
 	run_ms(world, 100);
 	assert_int_equal(world->ticket[HD_PUSH][2].state, HD_TICKET_APPLIED);
 	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 2);
-	/* Another job's is nobody's. */
+	/* A message of another job is ignored. */
 	message.void_.job ^= 1;
 	message.void_.token = 1003;
-	peer_say(&world->server, &message);
+	peer_send(&world->server, &message);
 	run_ms(world, 10);
 	assert_int_equal(push(world, 0, 1), 3);
 	run_ms(world, 100);
@@ -258,7 +258,7 @@ static void test_refused(void **state) {
 	destroy(world);
 }
 
-/* A rank that another process still has is asked for again, and told of once. */
+/* A rank that another process still has is requested again, and reported once. */
 static void rank_held_by(enum mode mode, bool by_server) {
 	struct world *world = build(mode, &plain);
 	struct peer *holder = by_server ? &world->server : &world->controller;
@@ -298,7 +298,7 @@ static void test_cancel(void **state) {
 	assert_int_equal(cancel(world, HD_PUSH, 1), -ENOENT);
 	run_ms(world, 20);
 	assert_int_equal(peer_last(&world->controller, HD_MSG_CANCEL)->cancel.round, 1);
-	/* Half sent: the server has the last word. */
+	/* Half sent: the server decides. */
 	world->controller.silent = false;
 	world->server.deaf = true;
 	assert_int_equal(push(world, 0, 1), 2);
@@ -360,7 +360,7 @@ static void test_late_messages_change_nothing(void **state) {
 	destroy(world);
 }
 
-/* Whoever sees a pull's token: here one that the worker has a session with, but not the server. */
+/* An attacker that sees a pull's token: here a node that the worker has a session with, but not the server. */
 static void test_forged_pull(void **state) {
 	struct world *world = build(DIRECT, &plain);
 	const struct hd_worker_stats *stats = hd_worker_stats(world->worker);
@@ -400,7 +400,7 @@ static void test_forged_sealed_pull(void **state) {
 	destroy(world);
 }
 
-/* A rank's new life continues the rounds that the server has seen of it. */
+/* A rank's new incarnation continues the rounds that the server has seen of it. */
 static void test_rounds_continue(void **state) {
 	struct world *world = build(DIRECT, &plain);
 
@@ -410,7 +410,7 @@ static void test_rounds_continue(void **state) {
 	destroy(world);
 }
 
-/* It joined first where nobody knew its former lives, and then where they are known. */
+/* It joined first where its former incarnations were unknown, and then where they are known. */
 static void test_rounds_continue_elsewhere(void **state) {
 	struct world *world = build(DIRECT, &plain);
 

@@ -53,7 +53,7 @@ static void give(struct world *world, uint32_t round) {
 	};
 
 	peer_expect(&world->server, m.credit.token, &request);
-	assert_true(peer_say(&world->controller, &m) >= 0);
+	assert_true(peer_send(&world->controller, &m) >= 0);
 	run_ms(world, 5);
 }
 
@@ -125,7 +125,7 @@ static void test_pull_alone(void **state) {
 	m.credit.token = m.credit.position = m.credit.bytes = 0;
 	m.credit.attempt = 0;
 	m.credit.weight = 0;
-	assert_true(peer_say(&world->controller, &m) >= 0);
+	assert_true(peer_send(&world->controller, &m) >= 0);
 	run_ms(world, 5);
 	assert_int_equal(pull(world, 3, 0, false), 1);
 	assert_int_equal(push(world, 0, 1), 1);
@@ -134,9 +134,9 @@ static void test_pull_alone(void **state) {
 	assert_int_equal(peer_count(&world->controller, HD_MSG_REQUEST), 1);
 	assert_int_equal(hd_worker_stats(world->worker)->late_messages, 0);
 	/* And one that takes it back. */
-	assert_true(peer_say(&world->controller, &m) >= 0);
+	assert_true(peer_send(&world->controller, &m) >= 0);
 	m.credit.pull_bytes = 0;
-	assert_true(peer_say(&world->controller, &m) >= 0);
+	assert_true(peer_send(&world->controller, &m) >= 0);
 	run_ms(world, 5);
 	assert_int_equal(pull(world, 3, 0, false), 2);
 	run_ms(world, 100);
@@ -148,7 +148,7 @@ static void test_pull_alone(void **state) {
 static uint32_t asks(struct world *world, struct hd_message credit) {
 	uint32_t count;
 
-	assert_true(peer_say(&world->controller, &credit) >= 0);
+	assert_true(peer_send(&world->controller, &credit) >= 0);
 	run_ms(world, 5);
 	assert_int_equal(push(world, 0, 1), 1);
 	run_ms(world, 100);
@@ -180,13 +180,13 @@ static void test_asks_after_all(void **state) {
 #undef ASKS
 }
 
-static void say_void(struct world *world, struct peer *peer, uint64_t token) {
+static void send_void(struct world *world, struct peer *peer, uint64_t token) {
 	struct hd_message m = {.kind = HD_MSG_VOID};
 
 	m.void_.job = peer_last(&world->controller, HD_MSG_REGISTER)->register_.job;
 	m.void_.token = token;
 	m.void_.reason = HD_REASON_EXPIRED;
-	assert_true(peer_say(peer, &m) >= 0);
+	assert_true(peer_send(peer, &m) >= 0);
 	run_ms(world, 5);
 }
 
@@ -194,18 +194,18 @@ static void test_taken_back(void **state) {
 	struct world *world = joined();
 
 	give(world, 1);
-	say_void(world, &world->server, TOKEN + 1);
+	send_void(world, &world->server, TOKEN + 1);
 	assert_int_equal(push(world, 0, 1), 1);
 	run_ms(world, 100);
 	assert_int_equal(peer_count(&world->controller, HD_MSG_REQUEST), 1);
 	/* By the controller, which has lost the server. */
 	give(world, 2);
-	say_void(world, &world->controller, TOKEN + 2);
+	send_void(world, &world->controller, TOKEN + 2);
 	assert_int_equal(push(world, 0, 1), 2);
 	run_ms(world, 100);
 	assert_int_equal(peer_count(&world->controller, HD_MSG_REQUEST), 2);
 	/* The server's word is faster than the controller's credit. */
-	say_void(world, &world->server, TOKEN + 3);
+	send_void(world, &world->server, TOKEN + 3);
 	give(world, 3);
 	assert_int_equal(push(world, 0, 1), 3);
 	run_ms(world, 100);
@@ -220,12 +220,12 @@ static void test_spent_too_late(void **state) {
 	struct world *world = joined();
 	struct hd_message m = credit_of(world, 1);
 
-	assert_true(peer_say(&world->controller, &m) >= 0);
+	assert_true(peer_send(&world->controller, &m) >= 0);
 	run_ms(world, 5);
 	assert_int_equal(push(world, 0, 1), 1);
 	run_ms(world, 5);
 	assert_int_equal(asked(world), 0);
-	say_void(world, &world->server, TOKEN + 1);
+	send_void(world, &world->server, TOKEN + 1);
 	run_ms(world, 100);
 	assert_int_equal(peer_count(&world->controller, HD_MSG_REQUEST), 0);
 	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 1);
@@ -236,7 +236,7 @@ static void test_spent_too_late(void **state) {
 	destroy(world);
 }
 
-/* Whoever gave it, or was told of it, has forgotten it. */
+/* The controller that gave it, or the server that was notified of it, has forgotten it. */
 static void test_sessions_end_it(void **state) {
 	struct world *world = joined();
 

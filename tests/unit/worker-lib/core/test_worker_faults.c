@@ -54,7 +54,7 @@ static void test_fallback_with_pending(void **state) {
 	peer_stop(&world->controller);
 	run_ms(world, 500);
 	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 0);
-	run_ms(world, 450); /* less than the detection time after its last word */
+	run_ms(world, 450); /* less than the detection time after its last message */
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
 	assert_int_equal(world->ticket[HD_PULL][1].state, HD_TICKET_APPLIED);
 	assert_int_equal(hd_worker_stats(world->worker)->fallbacks, 1);
@@ -63,7 +63,7 @@ static void test_fallback_with_pending(void **state) {
 	destroy(world);
 }
 
-/* A new life of the controller before the fallback: it is asked again. */
+/* A new incarnation of the controller before the fallback: it is asked again. */
 static void test_controller_restart(void **state) {
 	struct world *world = build(SCHEDULED, &plain);
 
@@ -103,7 +103,7 @@ static void test_controller_dies_between_words(void **state) {
 		expect.expect.attempt = request->attempt;
 		expect.expect.token = 77;
 		expect.expect.bytes = request->bytes;
-		assert_int_equal(peer_say(&world->controller, &expect), 0);
+		assert_int_equal(peer_send(&world->controller, &expect), 0);
 		run_ms(world, 5);
 		assert_int_equal(world->ticket[HD_PULL][1].state, HD_TICKET_GRANTED);
 		peer_stop(&world->controller);
@@ -132,7 +132,7 @@ static void test_unscheduled(void **state) {
 	destroy(world);
 }
 
-/* The server restarts with round 1 in its model and round 2 lost on the way. */
+/* The server restarts with round 1 in its model and round 2 lost in the network. */
 static void test_server_restart(void **state) {
 	struct world *world = build(DIRECT, &plain);
 
@@ -175,7 +175,7 @@ static void test_keeps_until_durable(void **state) {
 	assert_int_equal(world->released, 0);
 	durable.durable.job = hd_job_id("t", "job");
 	durable.durable.version = world->server.applied_version[1];
-	peer_say(&world->server, &durable);
+	peer_send(&world->server, &durable);
 	run_ms(world, 20);
 	assert_int_equal(world->released, 1);
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_DURABLE);
@@ -203,7 +203,7 @@ static void test_keeps_until_durable(void **state) {
 	destroy(world);
 }
 
-/* A new life of the server that is joined after LEAVE is asked for nothing: the worker is gone in time. */
+/* A new incarnation of the server that is joined after LEAVE gets no request: the worker is gone in time. */
 static void test_server_restarts_while_leaving(void **state) {
 	struct hd_worker_config config = {.keep_bytes_max = (uint64_t)10 * VALUES * 4};
 	struct world *world = build(DIRECT, &config);
@@ -228,7 +228,7 @@ static void test_server_restarts_while_leaving(void **state) {
 	joined.joined.job = hd_job_id("t", "job");
 	joined.joined.version = world->server.version;
 	joined.joined.tau_max = 7;
-	peer_say(&world->server, &joined);
+	peer_send(&world->server, &joined);
 	run_ms(world, 300);
 	assert_true(hd_worker_stats(world->worker)->left);
 	assert_int_equal(world->joined, 2);
@@ -238,7 +238,7 @@ static void test_server_restarts_while_leaving(void **state) {
 	destroy(world);
 }
 
-/* Withdrawn too late, and so applied: a new life of the server is asked about it like about any other. */
+/* Withdrawn too late, and so applied: a new incarnation of the server is asked about it as about any other. */
 static void test_cancelled_too_late(void **state) {
 	struct hd_worker_config config = {.keep_bytes_max = (uint64_t)10 * VALUES * 4};
 	struct world *world = build(DIRECT, &config);
@@ -264,7 +264,7 @@ static void test_cancelled_too_late(void **state) {
 }
 
 /* Checkpoints do not come (a full disk): what is kept for them gives its place in the ring up to new pushes. */
-static void test_kept_give_way(void **state) {
+static void test_kept_are_dropped(void **state) {
 	struct hd_worker_config config = {.keep_bytes_max = UINT64_MAX};
 	struct world *world = build(DIRECT, &config);
 	struct hd_message outcome = {.kind = HD_MSG_OUTCOME};
@@ -278,7 +278,7 @@ static void test_kept_give_way(void **state) {
 	outcome.outcome.round = 1;
 	outcome.outcome.outcome = HD_OUTCOME_APPLIED;
 	outcome.outcome.version = hd_version_make(1, 1);
-	peer_say(&world->server, &outcome);
+	peer_send(&world->server, &outcome);
 	run_ms(world, 20);
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
 	assert_int_equal(world->released, 0);
@@ -305,7 +305,7 @@ static void test_controller_voids(void **state) {
 	message.void_.job = hd_job_id("t", "job");
 	message.void_.reason = HD_REASON_NO_SERVER;
 	message.void_.token = 1000 + world->controller.next_token;
-	peer_say(&world->controller, &message);
+	peer_send(&world->controller, &message);
 	run_ms(world, 50);
 	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 1);
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
@@ -328,7 +328,7 @@ static void test_keep_limit(void **state) {
 }
 
 /* Round 1 once more, to a replica that takes nothing of it. */
-static void say_copy(struct world *world) {
+static void send_copy(struct world *world) {
 	struct hd_addr addr = hd_sim_node_address(world->sim, world->server.node);
 	struct hd_message message = {.kind = HD_MSG_GRANT};
 
@@ -346,7 +346,7 @@ static void say_copy(struct world *world) {
 		.peer_ipv4 = addr.ipv4,
 		.peer_port = addr.port,
 	};
-	peer_say(&world->controller, &message);
+	peer_send(&world->controller, &message);
 	run_ms(world, 10);
 	assert_int_equal(hd_worker_stats(world->worker)->copies, 1);
 	assert_int_equal(peer_count(&world->controller, HD_MSG_CANCEL), 0);
@@ -363,7 +363,7 @@ static void expect_gone(const struct world *world) {
 	assert_int_equal(last->cancel.reason, HD_REASON_CANCELLED);
 }
 
-/* A copy is under way when its bytes need not, or cannot, be kept any longer: its replica must not wait for them. */
+/* A copy is in flight when its bytes need not, or cannot, be kept any longer: its replica must not wait for them. */
 static void test_copy_ends_with_its_bytes(void **state) {
 	struct hd_worker_config much = {.keep_bytes_max = (uint64_t)10 * VALUES * 4};
 	struct hd_worker_config little = {.keep_bytes_max = (uint64_t)VALUES * 4};
@@ -373,10 +373,10 @@ static void test_copy_ends_with_its_bytes(void **state) {
 	run_ms(world, 20);
 	assert_int_equal(push(world, 0, 1), 1);
 	run_ms(world, 100);
-	say_copy(world);
+	send_copy(world);
 	durable.durable.job = hd_job_id("t", "job");
 	durable.durable.version = world->server.applied_version[1];
-	peer_say(&world->server, &durable);
+	peer_send(&world->server, &durable);
 	run_ms(world, 20);
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_DURABLE);
 	expect_gone(world);
@@ -386,7 +386,7 @@ static void test_copy_ends_with_its_bytes(void **state) {
 	run_ms(world, 20);
 	assert_int_equal(push(world, 0, 1), 1);
 	run_ms(world, 100);
-	say_copy(world);
+	send_copy(world);
 	assert_int_equal(push(world, 1, 1), 2);
 	run_ms(world, 100);
 	expect_gone(world);
@@ -405,13 +405,13 @@ static void test_copy_ends_with_its_server(void **state) {
 	assert_int_equal(push(world, 0, 1), 1);
 	run_ms(world, 100);
 	world->server.deaf = true;
-	say_copy(world);
+	send_copy(world);
 	message = (struct hd_message){.kind = HD_MSG_REGISTERED};
 	message.registered.job = hd_job_id("t", "job");
 	message.registered.scheduled = 1;
 	message.registered.server_ipv4 = server.ipv4;
 	message.registered.server_port = (uint16_t)(server.port + 1);
-	peer_say(&world->controller, &message);
+	peer_send(&world->controller, &message);
 	run_ms(world, 10);
 	assert_int_equal(peer_count(&world->controller, HD_MSG_CANCEL), 1);
 	assert_int_equal(peer_last(&world->controller, HD_MSG_CANCEL)->cancel.direction, HD_COPY);
@@ -470,7 +470,7 @@ int main(void) {
 		cmocka_unit_test(test_keep_limit),
 		cmocka_unit_test(test_copy_ends_with_its_bytes),
 		cmocka_unit_test(test_copy_ends_with_its_server),
-		cmocka_unit_test(test_kept_give_way),
+		cmocka_unit_test(test_kept_are_dropped),
 		cmocka_unit_test(test_controller_voids),
 		cmocka_unit_test(test_lossy_and_replayable),
 	};

@@ -27,20 +27,22 @@ static const struct hd_worker_stats *stats(const struct world *world) {
 	return hd_worker_stats(world->worker);
 }
 
-/* A push that is under way at the notice ends, one that is begun later too; then it leaves by itself, in time, and
- * both, who told it what, hear LEAVE. */
+/* A push in flight at the notice ends, and so does one that starts later. Then the worker leaves by itself, in time,
+ * and both the sender of the notice and the server get LEAVE. */
 static void test_flushes_and_leaves(void **state) {
 	for (int direct = 0; direct < 2; direct++) {
 		struct world *world = build(direct ? DIRECT : SCHEDULED, &plain);
-		struct peer *told = direct ? &world->server : &world->controller;
+		struct peer *notified = direct ? &world->server : &world->controller;
 
 		run_ms(world, 20);
 		assert_int_equal(push(world, 0, 1), 1);
 		assert_int_equal(notice(world, 2 * HD_SECOND), 0);
 		run_ms(world, 2);
-		assert_int_equal(peer_count(told, HD_MSG_NOTICE), 1);
-		assert_in_range(peer_last(told, HD_MSG_NOTICE)->notice.left_us, 1990000, 2000000);
-		assert_int_equal(peer_last(told, HD_MSG_NOTICE)->notice.worker, 3);
+		assert_int_equal(peer_count(notified, HD_MSG_NOTICE), 1);
+		assert_in_range(
+			peer_last(notified, HD_MSG_NOTICE)->notice.left_us, 1990000, 2000000
+		);
+		assert_int_equal(peer_last(notified, HD_MSG_NOTICE)->notice.worker, 3);
 		assert_true(logged(world, HD_EVENT_NOTICE));
 		run_ms(world, 1000);
 		assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
@@ -62,7 +64,7 @@ static void test_flushes_and_leaves(void **state) {
 	}
 }
 
-/* What does not end in time has failed before the end, and it leaves nevertheless. */
+/* Transfers that do not end in time fail before the end, and the worker leaves nevertheless. */
 static void test_gives_up_in_time(void **state) {
 	struct world *world = build(SCHEDULED, &plain);
 
@@ -141,7 +143,7 @@ static void test_words(void **state) {
 	destroy(world);
 }
 
-/* A controller that is new hears of it too. */
+/* A new controller is notified too. */
 static void test_said_again(void **state) {
 	struct world *world = build(SCHEDULED, &plain);
 
@@ -174,7 +176,7 @@ static void test_no_time(void **state) {
 
 /* --- rosters --- */
 
-static void say_roster(struct peer *peer, uint64_t change, uint16_t count, const char *ranks) {
+static void send_roster(struct peer *peer, uint64_t change, uint16_t count, const char *ranks) {
 	struct hd_message message = {.kind = HD_MSG_ROSTER};
 
 	message.roster.job = hd_job_id("t", "job");
@@ -182,7 +184,7 @@ static void say_roster(struct peer *peer, uint64_t change, uint16_t count, const
 	message.roster.count = count;
 	message.roster.scale = 1;
 	message.roster.ranks = (struct hd_blob){(const uint8_t *)ranks, (uint32_t)strlen(ranks)};
-	assert_int_equal(peer_say(peer, &message), 0);
+	assert_int_equal(peer_send(peer, &message), 0);
 }
 
 static void test_roster(void **state) {
@@ -194,28 +196,28 @@ static void test_roster(void **state) {
 
 		run_ms(world, 20);
 		assert_int_equal(roster->change, 0);
-		say_roster(says, 7, 2, "\x09");
+		send_roster(says, 7, 2, "\x09");
 		run_ms(world, 5);
 		assert_int_equal(roster->change, 7);
 		assert_int_equal(roster->count, 2);
 		assert_true(hd_roster_has(roster, 0) && hd_roster_has(roster, 3));
 		assert_int_equal(world->rosters, 1);
-		say_roster(says, 7, 2, "\x09");
+		send_roster(says, 7, 2, "\x09");
 		run_ms(world, 5);
 		assert_int_equal(world->rosters, 1);
-		/* What is none changes nothing. */
+		/* An invalid roster changes nothing. */
 		late = stats(world)->late_messages;
-		say_roster(says, 8, 3, "\x09");
-		say_roster(says, 0, 2, "\x09");
+		send_roster(says, 8, 3, "\x09");
+		send_roster(says, 0, 2, "\x09");
 		run_ms(world, 5);
 		assert_int_equal(stats(world)->late_messages, late + 2);
 		/* With a controller the server has no say. */
 		if (!direct)
-			say_roster(&world->server, 9, 1, "\x08");
+			send_roster(&world->server, 9, 1, "\x08");
 		run_ms(world, 5);
 		assert_int_equal(roster->change, 7);
 		assert_int_equal(roster->count, 2);
-		say_roster(says, 9, 1, "\x08");
+		send_roster(says, 9, 1, "\x08");
 		run_ms(world, 5);
 		assert_int_equal(roster->change, 9);
 		assert_int_equal(world->rosters, 2);

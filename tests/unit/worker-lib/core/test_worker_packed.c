@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pushes whose bytes somebody else makes. */
+/* Pushes whose bytes a packer makes. */
 #include "hd_kernels.h"
 #include "worker_world.h"
 
@@ -44,7 +44,7 @@ static int pack(void *user, float weight, int16_t exponent, bool whole, const vo
 	else
 		hd_scale_f32((float *)(void *)to, device.values, VALUES, weight);
 	*payload = to;
-	assert_false(whole); /* nobody adds on the path */
+	assert_false(whole); /* there is no sum on the path */
 	return 0;
 }
 
@@ -117,8 +117,8 @@ static void test_the_bytes_are_the_packers(void **state) {
 	}
 }
 
-/* Another grant, another weight: they are made anew, and the former ones not sent any more. */
-static void test_made_anew_for_another_weight(void **state) {
+/* Another grant, another weight: the bytes are packed again, and the former ones not sent any more. */
+static void test_made_again_for_another_weight(void **state) {
 	struct world *world = build(SCHEDULED, &plain);
 
 	world->controller.weight = 0.5f;
@@ -170,7 +170,7 @@ static void test_cannot_be_made(void **state) {
 	}
 }
 
-/* What is there leaves; the rest when it is there, and not before. */
+/* Packed bytes leave; the rest when it is packed, and not before. */
 static void test_leaves_while_it_is_made(void **state) {
 	struct world *world = build(SCHEDULED, &plain);
 	uint64_t sent;
@@ -234,7 +234,7 @@ static void test_refuses_what_it_cannot_take(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_bytes_are_the_packers),
-		cmocka_unit_test(test_made_anew_for_another_weight),
+		cmocka_unit_test(test_made_again_for_another_weight),
 		cmocka_unit_test(test_cannot_be_made),
 		cmocka_unit_test(test_leaves_while_it_is_made),
 		cmocka_unit_test(test_fails_in_the_middle),

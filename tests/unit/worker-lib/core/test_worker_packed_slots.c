@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A push whose bytes somebody else makes, into the slots of a switch: whole before the first chunk, and kept apart from
- * the packer's memory, as what goes on for a replica outlives the push. */
+/* A push whose bytes a packer makes, into the slots of a switch: packed whole before the first chunk, and copied out of
+ * the packer's memory, as the transfer to a replica outlives the push. */
 #include "hd_kernels.h"
 #include "hd_switch_numbers.h"
 #include "worker_world.h"
@@ -25,7 +25,7 @@ static struct {
 	uint32_t expected[VALUES];
 } fake;
 
-/* What the packer makes, and spoils when it was called and has returned. */
+/* The packer's output, which it overwrites when it was called and has returned. */
 static uint32_t packed[VALUES];
 static const float *values;
 static bool was_whole;
@@ -141,7 +141,7 @@ static void grant(struct world *world) {
 		.origin_ns = hd_sim_node_now(world->sim, world->controller.node),
 		.segments = {1, {{0, 100000000, asked->bytes}}},
 	};
-	peer_say(&world->controller, &message);
+	peer_send(&world->controller, &message);
 }
 
 static void test_lanes_are_the_packers(void **state) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* All-reduces at the worker: shards out, sums back, and every way in which they can end. */
-#include "hd_group.h"
 #include "hd_kernels.h"
-#include "worker_world.h"
+#include "reduce_peers.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -12,212 +11,7 @@
 
 #include <cmocka.h>
 
-#define SHARDS 2
-#define FIRST 3000 /* values of the first shard */
-#define WORKERS 4 /* that REDUCE names */
-
-static const struct hd_worker_config plain;
-
-struct scene {
-	struct world *world;
-	struct peer aggregators[SHARDS];
-	float in[VALUES], before[VALUES], out[VALUES];
-};
-
-/* A round as the controller tells it. */
-struct telling {
-	uint8_t attempt, dtype;
-	uint16_t workers;
-	uint64_t bytes, shard[SHARDS];
-};
-
-static uint64_t out_token(uint32_t round, uint8_t attempt, int k) {
-	return 10000 * (uint64_t)round + 100 * (uint64_t)attempt + (uint64_t)k + 1;
-}
-
-static uint64_t in_token(uint32_t round, uint8_t attempt, int k) {
-	return out_token(round, attempt, k) + 10;
-}
-
-static struct scene *open_scene(enum mode mode) {
-	struct scene *s = calloc(1, sizeof *s);
-
-	s->world = build(mode, &plain);
-	s->world->controller.silent = true;
-	for (int k = 0; k < SHARDS; k++) {
-		peer_init(&s->aggregators[k], s->world->sim, HD_ROLE_AGGREGATOR, 1);
-		peer_start(&s->aggregators[k]);
-		s->aggregators[k].forger = &s->world->controller.node;
-	}
-	for (int i = 0; i < VALUES; i++)
-		s->in[i] = s->before[i] = (float)(i % 251) - 100;
-	run_ms(s->world, 20);
-	return s;
-}
-
-static void close_scene(struct scene *s) {
-	for (int i = 0; i < VALUES; i++)
-		assert_float_equal(s->in[i], s->before[i], 0);
-	for (int k = 0; k < SHARDS; k++)
-		peer_fini(&s->aggregators[k]);
-	destroy(s->world);
-	free(s);
-}
-
-static const struct hd_ticket *ticket(const struct scene *s, uint32_t round) {
-	return &s->world->ticket[HD_REDUCE][round];
-}
-
-static int reduce(struct scene *s, uint8_t dtype, bool average) {
-	struct hd_reduce_args args = {
-		.in = s->in,
-		.out = s->out,
-		.values = VALUES,
-		.dtype = dtype,
-		.order = HD_GROUP_RANKED,
-		.average = average,
-	};
-	struct world *world = s->world;
-	uint32_t round = 0;
-	int rc = hd_worker_reduce(
-		world->worker,
-		hd_sim_node_now(world->sim, world->node),
-		&args,
-		hd_sim_node_sink(world->sim, world->node),
-		&round
-	);
-
-	hd_sim_node_poke(world->sim, world->node);
-	run_ms(world, 5);
-	return rc < 0 ? rc : (int)round;
-}
-
-static struct telling telling(uint8_t attempt, uint8_t dtype) {
-	uint64_t each = hd_dtype_bytes(dtype);
-
-	return (struct telling
-	){attempt, dtype, WORKERS, VALUES * each, {FIRST * each, (VALUES - FIRST) * each}};
-}
-
-static void say_reduce(struct scene *s, uint32_t round, const struct telling *t) {
-	struct hd_message message = {.kind = HD_MSG_REDUCE, .reduce = {.scale = 1}};
-	struct hd_msg_reduce *m = &message.reduce;
-	struct hd_group_shard shards[SHARDS];
-	uint8_t blob[256];
-
-	for (int k = 0; k < SHARDS; k++) {
-		struct hd_addr address = hd_sim_node_address(s->world->sim, s->aggregators[k].node);
-
-		shards[k] = (struct hd_group_shard){
-			.out_token = out_token(round, t->attempt, k),
-			.in_token = in_token(round, t->attempt, k),
-			.bytes = t->shard[k],
-			.ipv4 = address.ipv4,
-			.port = address.port,
-			.cc_weight = 1,
-		};
-	}
-	m->job = hd_job_id("t", "job");
-	m->worker = 3;
-	m->round = round;
-	m->attempt = t->attempt;
-	m->dtype = t->dtype;
-	m->bytes = t->bytes;
-	m->workers = t->workers;
-	m->shards.data = blob;
-	m->shards.bytes = (uint32_t)hd_group_put_shards(shards, SHARDS, blob, sizeof blob);
-	peer_say(&s->world->controller, &message);
-}
-
-static void begin(struct scene *s, uint32_t round, const struct telling *t) {
-	for (int k = 0; k < SHARDS; k++) {
-		struct hd_msg_request request = {
-			.job = hd_job_id("t", "job"),
-			.worker = 3,
-			.round = round,
-			.attempt = t->attempt,
-			.dtype = t->dtype,
-			.bytes = t->shard[k],
-		};
-
-		peer_expect(&s->aggregators[k], out_token(round, t->attempt, k), &request);
-	}
-	say_reduce(s, round, t);
-	run_ms(s->world, 60);
-}
-
-/* What aggregator k holds of a token; NULL: not all of it. */
-static const void *held(struct scene *s, int k, uint64_t token) {
-	struct peer *peer = &s->aggregators[k];
-
-	for (int i = 0; i < PEER_TRANSFERS_MAX; i++)
-		if (peer->transfers[i].token == token && peer->transfers[i].recv
-		    && hd_recv_missing(peer->transfers[i].recv) == 0)
-			return peer->transfers[i].data;
-	return NULL;
-}
-
-static struct peer_transfer *free_transfer(struct peer *peer) {
-	for (int i = 0; i < PEER_TRANSFERS_MAX; i++)
-		if (peer->transfers[i].token == 0)
-			return &peer->transfers[i];
-	abort();
-}
-
-/* Aggregator k sends these bytes as its sum. */
-static void
-serve(struct scene *s, int k, uint32_t round, const struct telling *t, const void *sum) {
-	struct peer *peer = &s->aggregators[k];
-	struct peer_transfer *transfer = free_transfer(peer);
-	struct hd_send_config config = {
-		.peer = hd_session_peer(peer->session),
-		.header = {
-			.attempt = t->attempt,
-			.dtype = t->dtype,
-			.job = hd_job_id("t", "job"),
-			.worker = 3,
-			.round = round,
-			.token = in_token(round, t->attempt, k),
-		},
-		.bytes = t->shard[k],
-		.chunk_bytes = HD_CHUNK_BYTES_DEFAULT,
-		.cc_weight = 1,
-		.path = &peer->path,
-	};
-
-	transfer->token = config.header.token;
-	transfer->data = malloc(t->shard[k]);
-	memcpy(transfer->data, sum, t->shard[k]);
-	config.data = transfer->data;
-	assert_int_equal(
-		hd_send_create(&config, hd_sim_node_now(peer->sim, peer->node), &transfer->send), 0
-	);
-	hd_send_poll(
-		transfer->send,
-		hd_sim_node_now(peer->sim, peer->node),
-		64,
-		hd_sim_node_sink(peer->sim, peer->node)
-	);
-	hd_sim_node_poke(peer->sim, peer->node);
-}
-
-/* The sum of four equal workers: what it holds times four. */
-static void answer(struct scene *s, int k, uint32_t round, const struct telling *t) {
-	uint64_t values = t->shard[k] / hd_dtype_bytes(t->dtype);
-	const void *mine = held(s, k, out_token(round, t->attempt, k));
-	static float sum[VALUES];
-	static uint16_t half[VALUES];
-
-	assert_non_null(mine);
-	memcpy(sum, mine, t->shard[k]);
-	if (t->dtype != HD_DTYPE_FP32)
-		hd_half_to_f32(t->dtype, sum, mine, values);
-	hd_scale_f32(sum, sum, values, WORKERS);
-	if (t->dtype != HD_DTYPE_FP32)
-		hd_half_from_f32(t->dtype, half, sum, values, 1);
-	serve(s, k, round, t, t->dtype == HD_DTYPE_FP32 ? (void *)sum : (void *)half);
-	run_ms(s->world, 60);
-}
+#define SUM HD_REDUCE_OP_SUM
 
 static void check_out(const struct scene *s, float factor) {
 	for (int i = 0; i < VALUES; i++)
@@ -228,39 +22,15 @@ static uint32_t asked(const struct scene *s) {
 	return peer_count(&s->world->controller, HD_MSG_REQUEST);
 }
 
-static void
-say_drop(struct scene *s, uint32_t round, uint8_t attempt, uint8_t reason, uint32_t newest) {
-	struct hd_message message = {.kind = HD_MSG_DROP};
-
-	message.drop = (struct hd_msg_drop
-	){.job = hd_job_id("t", "job"),
-	  .worker = 3,
-	  .round = round,
-	  .direction = HD_REDUCE,
-	  .attempt = attempt,
-	  .reason = reason,
-	  .deadline = newest};
-	peer_say(&s->world->controller, &message);
-	run_ms(s->world, 5);
-}
-
-static void say_void(struct scene *s, struct peer *peer, uint64_t token) {
-	struct hd_message message = {.kind = HD_MSG_VOID};
-
-	message.void_ = (struct hd_msg_void_){hd_job_id("t", "job"), 0, token, HD_REASON_LEASE};
-	peer_say(peer, &message);
-	run_ms(s->world, 5);
-}
-
 /* --- how it goes well ------------------------------------------------------------------------ */
 
 static void test_sum(void **state) {
 	struct scene *s = open_scene(SCHEDULED);
-	struct telling t = telling(1, HD_DTYPE_FP32);
+	struct order t = order(1, HD_DTYPE_FP32);
 	const struct hd_msg_report *report;
 	const struct hd_msg_request *request;
 
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 1);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 1);
 	request = &peer_last(&s->world->controller, HD_MSG_REQUEST)->request;
 	assert_int_equal(request->direction, HD_REDUCE);
 	assert_int_equal(request->attempt, 1);
@@ -285,46 +55,49 @@ static void test_sum(void **state) {
 	assert_int_equal(report->outcome, HD_OUTCOME_APPLIED);
 	assert_int_equal(hd_worker_stats(s->world->worker)->reduced, 1);
 	/* The next one says that the first has ended. */
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 2);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 2);
 	assert_int_equal(peer_last(&s->world->controller, HD_MSG_REQUEST)->request.have, 2);
 	close_scene(s);
 }
 
-static void check_kind(uint8_t dtype, bool average) {
+static void check_kind(uint8_t dtype, uint8_t op) {
 	struct scene *s = open_scene(SCHEDULED);
-	struct telling t = telling(1, dtype);
+	struct order t = order(1, dtype);
 
-	assert_int_equal(reduce(s, dtype, average), 1);
+	t.op = op;
+	assert_int_equal(reduce(s, dtype, op), 1);
+	assert_int_equal(peer_last(&s->world->controller, HD_MSG_REQUEST)->request.op, op);
 	begin(s, 1, &t);
 	answer(s, 0, 1, &t);
 	answer(s, 1, 1, &t);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_APPLIED);
 	assert_int_equal(ticket(s, 1)->bytes, VALUES * hd_dtype_bytes(dtype));
-	check_out(s, average ? 1 : WORKERS);
+	check_out(s, op == SUM ? WORKERS : 1);
 	close_scene(s);
 }
 
 static void test_kinds(void **state) {
-	check_kind(HD_DTYPE_FP32, true);
-	check_kind(HD_DTYPE_FP16, false);
-	check_kind(HD_DTYPE_FP16, true);
-	check_kind(HD_DTYPE_BF16, false);
-	check_kind(HD_DTYPE_BF16, true);
+	check_kind(HD_DTYPE_FP32, HD_REDUCE_OP_AVERAGE);
+	check_kind(HD_DTYPE_INT32, HD_REDUCE_OP_MAX);
+	check_kind(HD_DTYPE_FP16, SUM);
+	check_kind(HD_DTYPE_FP16, HD_REDUCE_OP_AVERAGE);
+	check_kind(HD_DTYPE_BF16, SUM);
+	check_kind(HD_DTYPE_BF16, HD_REDUCE_OP_MIN);
 }
 
-/* Every packet twice, many out of order: what is divided in place is divided once. */
+/* Every packet twice, many out of order. */
 static void test_duplicates(void **state) {
 	struct hd_sim_faults faults = {.duplicate = 1, .reorder = 0.3};
 	struct scene *s = open_scene(SCHEDULED);
-	struct telling t = telling(1, HD_DTYPE_FP32);
+	struct order t = order(1, HD_DTYPE_FP32);
 
 	hd_sim_set_faults(s->world->sim, &faults);
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, true), 1);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 1);
 	begin(s, 1, &t);
 	answer(s, 0, 1, &t);
 	answer(s, 1, 1, &t);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_APPLIED);
-	check_out(s, 1);
+	check_out(s, WORKERS);
 	assert_int_equal(s->world->ends[HD_REDUCE][1], 1);
 	close_scene(s);
 }
@@ -332,11 +105,11 @@ static void test_duplicates(void **state) {
 /* No server: it joins when the controller has registered it. */
 static void test_without_server(void **state) {
 	struct scene *s = open_scene(REDUCES);
-	struct telling t = telling(1, HD_DTYPE_FP32);
+	struct order t = order(1, HD_DTYPE_FP32);
 
 	assert_int_equal(s->world->joined, 1);
 	assert_int_equal(peer_count(&s->world->server, HD_MSG_JOIN), 0);
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 1);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 1);
 	begin(s, 1, &t);
 	answer(s, 0, 1, &t);
 	answer(s, 1, 1, &t);
@@ -352,9 +125,9 @@ static void test_without_server(void **state) {
 /* The second attempt, after something that the caller does to the first when half of it is there. */
 static void check_again(void (*lose)(struct scene *s)) {
 	struct scene *s = open_scene(SCHEDULED);
-	struct telling t = telling(1, HD_DTYPE_FP32);
+	struct order t = order(1, HD_DTYPE_FP32);
 
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, true), 1);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 1);
 	begin(s, 1, &t);
 	answer(s, 0, 1, &t);
 	lose(s);
@@ -362,27 +135,27 @@ static void check_again(void (*lose)(struct scene *s)) {
 	assert_int_equal(peer_last(&s->world->controller, HD_MSG_REQUEST)->request.round, 1);
 	assert_int_equal(peer_last(&s->world->controller, HD_MSG_REQUEST)->request.attempt, 2);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_REQUESTED);
-	/* What still comes of the first counts for nothing. */
+	/* Later chunks of the first are ignored. */
 	serve(s, 0, 1, &t, s->world->data[2]);
 	run_ms(s->world, 20);
-	t = telling(2, HD_DTYPE_FP32);
+	t = order(2, HD_DTYPE_FP32);
 	begin(s, 1, &t);
 	answer(s, 0, 1, &t);
 	answer(s, 1, 1, &t);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_APPLIED);
-	check_out(s, 1);
+	check_out(s, WORKERS);
 	assert_int_equal(s->world->released, 1);
 	assert_int_equal(hd_worker_stats(s->world->worker)->asked_again, 1);
 	close_scene(s);
 }
 
 static void void_by_aggregator(struct scene *s) {
-	say_void(s, &s->aggregators[1], out_token(1, 1, 1));
-	say_void(s, &s->aggregators[1], in_token(1, 1, 1)); /* it is told twice */
+	send_void(s, &s->aggregators[1], out_token(1, 1, 1));
+	send_void(s, &s->aggregators[1], in_token(1, 1, 1)); /* it is told twice */
 }
 
 static void void_by_controller(struct scene *s) {
-	say_void(s, &s->world->controller, out_token(1, 1, 0));
+	send_void(s, &s->world->controller, out_token(1, 1, 0));
 }
 
 static void lose_aggregator(struct scene *s) {
@@ -406,14 +179,57 @@ static void test_asked_again(void **state) {
 	check_again(stall);
 }
 
-/* What waited at a controller that is gone is asked for anew; what is under way goes on without it. */
+/* An aggregator that has delivered its shard may end: nothing is asked again, and the other shard completes the sum. */
+static void test_path_of_a_complete_shard(void **state) {
+	struct scene *s = open_scene(REDUCES);
+	struct order t = order(1, HD_DTYPE_FP32);
+
+	(void)state;
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 1);
+	begin(s, 1, &t);
+	answer(s, 0, 1, &t);
+	run_ms(s->world, 20);
+	peer_stop(&s->aggregators[0]);
+	run_ms(s->world, 1500);
+	assert_int_equal(asked(s), 1);
+	assert_int_equal(ticket(s, 1)->state, HD_TICKET_SENDING);
+	answer(s, 1, 1, &t);
+	assert_int_equal(ticket(s, 1)->state, HD_TICKET_APPLIED);
+	check_out(s, WORKERS);
+	close_scene(s);
+}
+
+/* The others made rounds while it was away between two calls: it keeps its number, and is told `late` of the next one.
+ * A new process begins after the others' newest round. */
+static void test_away_between_calls(void **state) {
+	struct scene *s = open_scene(REDUCES);
+	struct order t = order(1, HD_DTYPE_FP32);
+
+	(void)state;
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 1);
+	begin(s, 1, &t);
+	answer(s, 0, 1, &t);
+	answer(s, 1, 1, &t);
+	peer_stop(&s->world->controller);
+	run_ms(s->world, 2000);
+	s->world->controller.newest_reduce = 5;
+	peer_start(&s->world->controller);
+	run_ms(s->world, 2000);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 2);
+	send_drop(s, 2, 1, HD_REASON_LATE, 5);
+	assert_int_equal(ticket(s, 2)->reason, HD_REASON_LATE);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 6);
+	close_scene(s);
+}
+
+/* A round that waited at a controller that is gone is requested again; one in flight goes on without it. */
 static void test_controller_restarts(void **state) {
 	struct scene *s = open_scene(REDUCES);
-	struct telling t = telling(1, HD_DTYPE_FP32);
+	struct order t = order(1, HD_DTYPE_FP32);
 
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 1);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 1);
 	begin(s, 1, &t);
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 2);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 2);
 	peer_stop(&s->world->controller);
 	answer(s, 0, 1, &t);
 	answer(s, 1, 1, &t);
@@ -436,35 +252,35 @@ static void test_controller_restarts(void **state) {
 
 static void test_dropped(void **state) {
 	struct scene *s = open_scene(SCHEDULED);
-	struct telling t = telling(1, HD_DTYPE_FP32);
+	struct order t = order(1, HD_DTYPE_FP32);
 
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 1);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 1);
 	begin(s, 1, &t);
-	say_drop(s, 1, 2, HD_REASON_LATE, 1); /* of another attempt */
+	send_drop(s, 1, 2, HD_REASON_LATE, 1); /* of another attempt */
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_SENDING);
-	say_drop(s, 1, 1, HD_REASON_LATE, 1);
+	send_drop(s, 1, 1, HD_REASON_LATE, 1);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_FAILED);
 	assert_int_equal(ticket(s, 1)->reason, HD_REASON_LATE);
 	assert_int_equal(s->world->released, 1);
 	memset(s->out, 0, sizeof s->out);
-	answer(s, 0, 1, &t); /* nobody writes into out any more */
+	answer(s, 0, 1, &t); /* out is not written any more */
 	for (int i = 0; i < VALUES; i++)
 		assert_float_equal(s->out[i], 0, 0);
 	/* A refusal before it begins, while the others went on: there they meet again. */
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 2);
-	say_drop(s, 2, 1, HD_REASON_NO_SERVER, 7);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 2);
+	send_drop(s, 2, 1, HD_REASON_NO_SERVER, 7);
 	assert_int_equal(ticket(s, 2)->reason, HD_REASON_NO_SERVER);
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 8);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 8);
 	assert_int_equal(hd_worker_stats(s->world->worker)->reduce_failed, 2);
 	close_scene(s);
 }
 
 /* One REDUCE of which something is wrong: ignored, or the end of the round. */
-static void check_malformed(struct telling t, enum hd_ticket_state want) {
+static void check_malformed(struct order t, enum hd_ticket_state want) {
 	struct scene *s = open_scene(SCHEDULED);
 
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 1);
-	say_reduce(s, 1, &t);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 1);
+	send_reduce(s, 1, &t);
 	run_ms(s->world, 50);
 	assert_int_equal(ticket(s, 1)->state, want);
 	if (want == HD_TICKET_FAILED) {
@@ -479,22 +295,36 @@ static void check_malformed(struct telling t, enum hd_ticket_state want) {
 	close_scene(s);
 }
 
+static struct order
+malformed(uint8_t attempt, uint16_t workers, uint64_t bytes, uint64_t first, uint64_t second) {
+	struct order t = order(attempt, HD_DTYPE_FP32);
+
+	t.workers = workers;
+	t.bytes = bytes;
+	t.shard[0] = t.first[1] = first;
+	t.shard[1] = second;
+	return t;
+}
+
 static void test_malformed(void **state) {
 	enum {
 		first = 4 * FIRST,
 		second = 4 * (VALUES - FIRST),
 		all = 4 * VALUES
 	};
-	static const struct telling ignored[]
-		= {{1, HD_DTYPE_FP32, 0, all, {first, second}}, /* of nobody */
-		   {2, HD_DTYPE_FP32, WORKERS, all, {first, second}}};
-	static const struct telling refused[]
-		= {{1, HD_DTYPE_FP32, WORKERS, all - 4, {first, second}},
-		   {1, HD_DTYPE_FP32, WORKERS, all, {first, second - 4}},
-		   {1, HD_DTYPE_FP32, WORKERS, all, {first + 4, second}},
-		   {1, HD_DTYPE_FP32, WORKERS, all, {0, all}},
-		   {1, HD_DTYPE_FP32, WORKERS, all, {first - 2, second + 2}}}; /* between values */
+	struct order other = malformed(1, WORKERS, all, first, second);
+	const struct order ignored[]
+		= {malformed(1, 0, all, first, second), /* of no worker */
+		   malformed(2, WORKERS, all, first, second)};
+	const struct order refused[] /* the last: between values */
+		= {malformed(1, WORKERS, all - 4, first, second),
+		   malformed(1, WORKERS, all, first, second - 4),
+		   malformed(1, WORKERS, all, first + 4, second),
+		   malformed(1, WORKERS, all, 0, all),
+		   malformed(1, WORKERS, all, first - 2, second + 2)};
 
+	other.op = HD_REDUCE_OP_MAX;
+	check_malformed(other, HD_TICKET_FAILED);
 	for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
 		check_malformed(ignored[i], HD_TICKET_REQUESTED);
 	for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
@@ -503,21 +333,21 @@ static void test_malformed(void **state) {
 
 static void test_cancel(void **state) {
 	struct scene *s = open_scene(SCHEDULED);
-	struct telling t = telling(1, HD_DTYPE_FP32);
+	struct order t = order(1, HD_DTYPE_FP32);
 	const struct hd_message *message;
 
 	assert_int_equal(cancel(s->world, HD_REDUCE, 1), -ENOENT);
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 1);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 1);
 	assert_int_equal(cancel(s->world, HD_REDUCE, 1), 0);
 	run_ms(s->world, 5);
 	assert_int_equal(ticket(s, 1)->reason, HD_REASON_CANCELLED);
 	message = peer_last(&s->world->controller, HD_MSG_CANCEL);
 	assert_int_equal(message->cancel.direction, HD_REDUCE);
 	assert_int_equal(message->cancel.round, 1);
-	say_reduce(s, 1, &t); /* they crossed */
+	send_reduce(s, 1, &t); /* they crossed */
 	run_ms(s->world, 5);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_FAILED);
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 2);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 2);
 	begin(s, 2, &t);
 	assert_int_equal(cancel(s->world, HD_REDUCE, 2), -EALREADY);
 	answer(s, 0, 2, &t);
@@ -542,13 +372,13 @@ static bool leave(struct scene *s) {
 
 static void test_leave_waits(void **state) {
 	struct scene *s = open_scene(REDUCES);
-	struct telling t = telling(1, HD_DTYPE_FP32);
+	struct order t = order(1, HD_DTYPE_FP32);
 
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 1);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), 1);
 	begin(s, 1, &t);
 	assert_false(leave(s));
 	assert_int_equal(peer_count(&s->world->controller, HD_MSG_LEAVE), 0);
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), -ESHUTDOWN);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), -ESHUTDOWN);
 	answer(s, 0, 1, &t);
 	answer(s, 1, 1, &t);
 	(void)leave(s);
@@ -562,22 +392,24 @@ static void test_arguments(void **state) {
 	struct hd_message message = {.kind = HD_MSG_REFUSE};
 	struct scene *s = open_scene(DIRECT);
 
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), -EDESTADDRREQ);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), -EDESTADDRREQ);
 	close_scene(s);
 	s = open_scene(SCHEDULED);
-	assert_int_equal(reduce(s, HD_DTYPE_SPARSE32, false), -EINVAL);
+	assert_int_equal(reduce(s, HD_DTYPE_SPARSE32, SUM), -EINVAL);
+	assert_int_equal(reduce(s, HD_DTYPE_COUNT, SUM), -EINVAL);
+	assert_int_equal(reduce(s, HD_DTYPE_FP64, HD_REDUCE_OP_COUNT), -EINVAL);
 	for (int k = 1; k <= HD_REDUCES_MAX; k++)
-		assert_int_equal(reduce(s, HD_DTYPE_FP32, false), k);
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), -ENOBUFS);
-	say_drop(s, 64, 1, HD_REASON_NO_MEMORY, 0);
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), HD_REDUCES_MAX + 1);
+		assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), k);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), -ENOBUFS);
+	send_drop(s, 64, 1, HD_REASON_NO_MEMORY, 0);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), HD_REDUCES_MAX + 1);
 	/* Refused for good: all of them end. */
 	message.refuse.reason = HD_REASON_REFUSED;
-	peer_say(&s->world->controller, &message);
+	peer_send(&s->world->controller, &message);
 	run_ms(s->world, 5);
 	assert_int_equal(s->world->released, HD_REDUCES_MAX + 1);
 	assert_int_equal(ticket(s, 1)->reason, HD_REASON_REFUSED);
-	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), -ESHUTDOWN);
+	assert_int_equal(reduce(s, HD_DTYPE_FP32, SUM), -ESHUTDOWN);
 	close_scene(s);
 }
 
@@ -588,6 +420,8 @@ int main(void) {
 		cmocka_unit_test(test_duplicates),
 		cmocka_unit_test(test_without_server),
 		cmocka_unit_test(test_asked_again),
+		cmocka_unit_test(test_path_of_a_complete_shard),
+		cmocka_unit_test(test_away_between_calls),
 		cmocka_unit_test(test_controller_restarts),
 		cmocka_unit_test(test_dropped),
 		cmocka_unit_test(test_malformed),

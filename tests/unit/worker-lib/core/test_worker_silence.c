@@ -11,7 +11,7 @@
 
 static const struct hd_worker_config plain;
 
-/* Long packets are lost on the way, which nobody tells: the worker says so, and more and more rarely. */
+/* Long packets are lost in the network without an error: the worker reports that, and more and more rarely. */
 static void test_only_short_packets_come_through(void **state) {
 	struct world *world = build(DIRECT, &plain);
 
@@ -41,7 +41,8 @@ static void test_only_short_packets_come_through(void **state) {
 	destroy(world);
 }
 
-/* What comes through between two stalls, however quickly, is not one of them: they are not one after the other. */
+/* Chunks that come through between two stalls, however quickly, separate them: the stalls do not count as
+ * consecutive. */
 static void test_chunks_between_two_stalls(void **state) {
 	struct world *world = build(DIRECT, &plain);
 

@@ -34,7 +34,7 @@ struct fake {
 	uint32_t flagged; /* its chunk */
 	uint64_t token; /* of results */
 	uint64_t chunks, places_wrong;
-	uint64_t first; /* of the round that is under way */
+	uint64_t first; /* of the round in flight */
 	struct hd_chunk_header last;
 };
 
@@ -147,9 +147,8 @@ static const struct hd_msg_request *request(const struct scene *s) {
 	return &peer_last(&s->world->controller, HD_MSG_REQUEST)->request;
 }
 
-static void reduce(struct scene *s, float *out, bool average) {
-	struct hd_reduce_args args
-		= {.in = s->in, .out = out, .values = VALUES, .average = average};
+static void reduce(struct scene *s, float *out, uint8_t op) {
+	struct hd_reduce_args args = {.in = s->in, .out = out, .values = VALUES, .op = op};
 	struct world *world = s->world;
 	uint32_t round = 0;
 
@@ -167,9 +166,9 @@ static void reduce(struct scene *s, float *out, bool average) {
 	run_ms(world, 5);
 }
 
-/* What the controller says of a round that goes through the lease. */
+/* The controller's message for a round that goes through the lease. */
 static struct hd_msg_reduce
-telling(const struct scene *s, uint32_t round, uint8_t attempt, uint8_t *blob) {
+order(const struct scene *s, uint32_t round, uint8_t attempt, uint8_t *blob) {
 	struct hd_addr address = hd_sim_node_address(s->world->sim, s->fake.node);
 	struct hd_group_shard shard = {
 		.out_token = OUT,
@@ -202,17 +201,17 @@ telling(const struct scene *s, uint32_t round, uint8_t attempt, uint8_t *blob) {
 	};
 }
 
-static void say(struct scene *s, const struct hd_msg_reduce *reduce) {
+static void send_reduce(struct scene *s, const struct hd_msg_reduce *reduce) {
 	struct hd_message message = {.kind = HD_MSG_REDUCE, .reduce = *reduce};
 
-	peer_say(&s->world->controller, &message);
+	peer_send(&s->world->controller, &message);
 }
 
-static void tell(struct scene *s, uint32_t round, uint8_t attempt) {
+static void order_slots(struct scene *s, uint32_t round, uint8_t attempt) {
 	uint8_t blob[HD_GROUP_SHARD_BYTES];
-	struct hd_msg_reduce reduce = telling(s, round, attempt, blob);
+	struct hd_msg_reduce reduce = order(s, round, attempt, blob);
 
-	say(s, &reduce);
+	send_reduce(s, &reduce);
 }
 
 static void check_out(const float *out, float factor) {
@@ -222,7 +221,7 @@ static void check_out(const float *out, float factor) {
 
 /* --- how it goes well ------------------------------------------------------------------------ */
 
-static void check_kind(uint8_t dtype, bool average, uint64_t rate_bps) {
+static void check_kind(uint8_t dtype, uint8_t op, uint64_t rate_bps) {
 	struct scene *s = open_scene();
 	uint8_t blob[HD_GROUP_SHARD_BYTES];
 	const struct hd_msg_register_ *registered;
@@ -232,19 +231,20 @@ static void check_kind(uint8_t dtype, bool average, uint64_t rate_bps) {
 	registered = &peer_last(&s->world->controller, HD_MSG_REGISTER)->register_;
 	assert_int_equal(registered->count_max, HD_CHUNK_BYTES_DEFAULT / 4);
 	assert_int_equal(registered->dtypes, 1 << HD_DTYPE_FP32 | 1 << HD_DTYPE_FIXED32);
-	reduce(s, s->out, average);
+	reduce(s, s->out, op);
 	assert_float_equal(request(s)->peak, 150, 0);
 	assert_int_equal(request(s)->avoid, 0);
-	m = telling(s, 1, 1, blob);
+	m = order(s, 1, 1, blob);
 	m.dtype = dtype;
+	m.op = op;
 	m.exponent = dtype == HD_DTYPE_FP32 ? 0 : m.exponent;
 	m.rate_bps = rate_bps;
-	say(s, &m);
+	send_reduce(s, &m);
 	run_ms(s->world, 100);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_APPLIED);
 	assert_float_equal(ticket(s, 1)->scale, 0.5F, 0);
 	assert_int_equal(ticket(s, 1)->delay, 2);
-	check_out(s->out, average ? 1 : 2);
+	check_out(s->out, op == HD_REDUCE_OP_SUM ? 2 : 1);
 	assert_int_equal(s->fake.chunks, CHUNKS);
 	assert_int_equal(s->fake.last.attempt, 4);
 	assert_int_equal(s->fake.last.epoch, 9);
@@ -258,22 +258,20 @@ static void check_kind(uint8_t dtype, bool average, uint64_t rate_bps) {
 }
 
 static void test_sum(void **state) {
-	(void)state;
-	check_kind(HD_DTYPE_FIXED32, false, 500000000);
-	check_kind(HD_DTYPE_FIXED32, true, 0);
-	check_kind(HD_DTYPE_FP32, false, 0);
-	check_kind(HD_DTYPE_FP32, true, 500000000);
+	check_kind(HD_DTYPE_FIXED32, HD_REDUCE_OP_SUM, 500000000);
+	check_kind(HD_DTYPE_FIXED32, HD_REDUCE_OP_AVERAGE, 0);
+	check_kind(HD_DTYPE_FP32, HD_REDUCE_OP_SUM, 0);
+	check_kind(HD_DTYPE_FP32, HD_REDUCE_OP_AVERAGE, 500000000);
 }
 
 static void test_losses(void **state) {
 	struct hd_sim_faults faults = {.loss = 0.1, .duplicate = 0.1, .reorder = 0.2};
 	struct scene *s = open_scene();
 
-	(void)state;
 	hd_sim_set_faults(s->world->sim, &faults);
-	reduce(s, s->out, false);
+	reduce(s, s->out, HD_REDUCE_OP_SUM);
 	run_ms(s->world, 200);
-	tell(s, 1, 1);
+	order_slots(s, 1, 1);
 	run_ms(s->world, 1500);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_APPLIED);
 	check_out(s->out, 2);
@@ -284,12 +282,11 @@ static void test_losses(void **state) {
 static void test_rounds(void **state) {
 	struct scene *s = open_scene();
 
-	(void)state;
-	reduce(s, s->out, false);
-	reduce(s, s->other, true);
+	reduce(s, s->out, HD_REDUCE_OP_SUM);
+	reduce(s, s->other, HD_REDUCE_OP_SUM);
 	s->fake.deaf = true;
-	tell(s, 1, 1);
-	tell(s, 2, 1);
+	order_slots(s, 1, 1);
+	order_slots(s, 2, 1);
 	run_ms(s->world, 50);
 	assert_int_equal(ticket(s, 2)->state, HD_TICKET_SENDING);
 	assert_int_equal(s->fake.last.round, 1);
@@ -302,7 +299,7 @@ static void test_rounds(void **state) {
 	assert_int_equal(ticket(s, 2)->state, HD_TICKET_APPLIED);
 	assert_int_equal(s->fake.last.round, 2);
 	check_out(s->out, 2);
-	check_out(s->other, 1);
+	check_out(s->other, 2);
 	close_scene(s);
 }
 
@@ -312,7 +309,7 @@ static void test_rounds(void **state) {
 static void check_again(void (*lose)(struct scene *s), uint8_t avoid) {
 	struct scene *s = open_scene();
 
-	reduce(s, s->out, false);
+	reduce(s, s->out, HD_REDUCE_OP_SUM);
 	lose(s);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_REQUESTED);
 	assert_int_equal(request(s)->attempt, 2);
@@ -320,7 +317,7 @@ static void check_again(void (*lose)(struct scene *s), uint8_t avoid) {
 	s->fake.deaf = false;
 	s->fake.flags = 0;
 	s->fake.members[1] = s->fake.members[0] = 1U << MEMBER | 1U << OTHER;
-	tell(s, 1, 2);
+	order_slots(s, 1, 2);
 	run_ms(s->world, 200);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_APPLIED);
 	check_out(s->out, 2);
@@ -328,22 +325,22 @@ static void check_again(void (*lose)(struct scene *s), uint8_t avoid) {
 	close_scene(s);
 }
 
-static void not_finite(struct scene *s) {
-	s->fake.flags = HD_CHUNK_NOT_FINITE;
+static void overflow(struct scene *s) {
+	s->fake.flags = HD_CHUNK_NOT_FINITE; /* and the places say nothing */
 	s->fake.flagged = 70;
-	tell(s, 1, 1);
+	order_slots(s, 1, 1);
 	run_ms(s->world, 50);
 }
 
 static void members_differ(struct scene *s) {
 	s->fake.members[1] = 1U << MEMBER;
-	tell(s, 1, 1);
+	order_slots(s, 1, 1);
 	run_ms(s->world, 50);
 }
 
 static void taken_out(struct scene *s) {
 	s->fake.members[0] = s->fake.members[1] = 1U << OTHER;
-	tell(s, 1, 1);
+	order_slots(s, 1, 1);
 	run_ms(s->world, 50);
 }
 
@@ -351,22 +348,21 @@ static void voided(struct scene *s) {
 	struct hd_message message = {.kind = HD_MSG_VOID};
 
 	s->fake.deaf = true;
-	tell(s, 1, 1);
+	order_slots(s, 1, 1);
 	run_ms(s->world, 50);
 	message.void_ = (struct hd_msg_void_){hd_job_id("t", "job"), 0, OUT, HD_REASON_LEASE};
-	peer_say(&s->world->controller, &message);
+	peer_send(&s->world->controller, &message);
 	run_ms(s->world, 5);
 }
 
 static void stalled(struct scene *s) {
 	s->fake.deaf = true;
-	tell(s, 1, 1);
+	order_slots(s, 1, 1);
 	run_ms(s->world, HD_STALL_US / 1000 + HD_STALL_US / 2000);
 }
 
 static void test_asked_again(void **state) {
-	(void)state;
-	check_again(not_finite, HD_GROUP_AVOID_VALUES);
+	check_again(overflow, HD_GROUP_AVOID_VALUES);
 	check_again(members_differ, HD_GROUP_AVOID_NOT);
 	check_again(taken_out, HD_GROUP_AVOID_NOT);
 	check_again(voided, HD_GROUP_AVOID_NOT);
@@ -378,15 +374,14 @@ static void test_void_of_all(void **state) {
 	struct hd_message message = {.kind = HD_MSG_VOID};
 	struct scene *s = open_scene();
 
-	(void)state;
 	s->fake.deaf = true;
-	reduce(s, s->out, false);
-	reduce(s, s->other, false);
-	tell(s, 1, 1);
-	tell(s, 2, 1);
+	reduce(s, s->out, HD_REDUCE_OP_SUM);
+	reduce(s, s->other, HD_REDUCE_OP_SUM);
+	order_slots(s, 1, 1);
+	order_slots(s, 2, 1);
 	run_ms(s->world, 20);
 	message.void_ = (struct hd_msg_void_){hd_job_id("t", "job"), 0, IN, HD_REASON_LEASE};
-	peer_say(&s->world->controller, &message);
+	peer_send(&s->world->controller, &message);
 	run_ms(s->world, 5);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_REQUESTED);
 	assert_int_equal(ticket(s, 2)->state, HD_TICKET_REQUESTED);
@@ -394,14 +389,22 @@ static void test_void_of_all(void **state) {
 	close_scene(s);
 }
 
-/* NaN and Inf are not for slots from the start. */
-static void test_avoids(void **state) {
+/* NaN and Inf go through slots like any values, and count in no exponent. The other member has the same. */
+static void test_not_finite(void **state) {
 	struct scene *s = open_scene();
 
-	(void)state;
 	s->in[17] = NAN;
-	reduce(s, s->out, false);
-	assert_int_equal(request(s)->avoid, 1);
+	s->in[VALUES - 1] = -INFINITY;
+	reduce(s, s->out, HD_REDUCE_OP_SUM);
+	assert_float_equal(request(s)->peak, 150, 0);
+	order_slots(s, 1, 1);
+	run_ms(s->world, 100);
+	assert_int_equal(ticket(s, 1)->state, HD_TICKET_APPLIED);
+	assert_int_equal(peer_last(&s->world->controller, HD_MSG_REPORT)->report.duration_ns, 0);
+	assert_true(isnan(s->out[17]) && isinf(s->out[VALUES - 1]) == -1);
+	s->out[17] = 2.0F * (17 - 100);
+	s->out[VALUES - 1] = 2.0F * ((VALUES - 1) % 251 - 100);
+	check_out(s->out, 2);
 	close_scene(s);
 }
 
@@ -412,10 +415,10 @@ static void refused(void (*change)(struct hd_msg_reduce *m)) {
 	uint8_t blob[HD_GROUP_SHARD_BYTES];
 	struct hd_msg_reduce m;
 
-	reduce(s, s->out, false);
-	m = telling(s, 1, 1, blob);
+	reduce(s, s->out, HD_REDUCE_OP_SUM);
+	m = order(s, 1, 1, blob);
 	change(&m);
-	say(s, &m);
+	send_reduce(s, &m);
 	run_ms(s->world, 10);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_FAILED);
 	assert_int_equal(ticket(s, 1)->reason, HD_REASON_REFUSED);
@@ -459,7 +462,6 @@ static void no_turn(struct hd_msg_reduce *m) {
 }
 
 static void test_refused(void **state) {
-	(void)state;
 	refused(no_count);
 	refused(long_chunks);
 	refused(many_slots);
@@ -469,15 +471,14 @@ static void test_refused(void **state) {
 	refused(no_turn);
 }
 
-/* Results under another token are nobody's; those that disagree with the round change nothing. */
+/* Results under another token are ignored; those that disagree with the round change nothing. */
 static void test_strangers(void **state) {
 	struct scene *s = open_scene();
 	uint64_t before;
 
-	(void)state;
-	reduce(s, s->out, false);
+	reduce(s, s->out, HD_REDUCE_OP_SUM);
 	s->fake.token = IN + 1;
-	tell(s, 1, 1);
+	order_slots(s, 1, 1);
 	run_ms(s->world, 30);
 	before = hd_worker_stats(s->world->worker)->drop_token;
 	assert_true(before > 0);
@@ -496,12 +497,12 @@ static void test_strangers(void **state) {
 
 /* --- pushes ---------------------------------------------------------------------------------- */
 
-static void say_go(struct scene *s) {
+static void send_go(struct scene *s) {
 	struct hd_message go = {.kind = HD_MSG_GO};
 
 	go.go.job = hd_job_id("t", "job");
 	go.go.token = OUT;
-	peer_say(&s->world->server, &go);
+	peer_send(&s->world->server, &go);
 	run_ms(s->world, 10);
 }
 
@@ -534,7 +535,7 @@ static void grant_push(struct scene *s, uint64_t after) {
 		.origin_ns = hd_sim_node_now(s->world->sim, s->world->controller.node),
 		.segments = {1, {{HD_SECOND, 100000000, asked->bytes}}},
 	};
-	peer_say(&s->world->controller, &message);
+	peer_send(&s->world->controller, &message);
 	run_ms(s->world, 10);
 	assert_true(s->world->ticket[HD_PUSH][1].state >= HD_TICKET_GRANTED);
 }
@@ -554,16 +555,15 @@ static struct scene *open_push(void) {
 static void test_go(void **state) {
 	struct scene *s = open_push();
 
-	(void)state;
 	grant_push(s, 99);
 	run_ms(s->world, 900);
 	assert_int_equal(s->fake.chunks, 0);
-	say_go(s);
+	send_go(s);
 	assert_int_equal(s->fake.chunks, SLOTS);
 	close_scene(s);
 	for (uint64_t after = 0; after < 100; after += 99) {
 		s = open_push();
-		say_go(s);
+		send_go(s);
 		grant_push(s, after);
 		assert_int_equal(s->fake.chunks, SLOTS);
 		close_scene(s);
@@ -583,7 +583,7 @@ int main(void) {
 		cmocka_unit_test(test_rounds),
 		cmocka_unit_test(test_asked_again),
 		cmocka_unit_test(test_void_of_all),
-		cmocka_unit_test(test_avoids),
+		cmocka_unit_test(test_not_finite),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_go),

@@ -33,7 +33,7 @@ static void test_polled(void **state) {
 	run_ms(world, 100);
 	forge_and_be_late(world);
 	assert_true(stats->drop_source > 0 && stats->drop_token > 0);
-	assert_int_equal(peer_say(&world->controller, &poll), 0);
+	assert_int_equal(peer_send(&world->controller, &poll), 0);
 	run_ms(world, 10);
 	assert_int_equal(peer_count(&world->controller, HD_MSG_STATS), 1);
 	said = &peer_last(&world->controller, HD_MSG_STATS)->stats;
@@ -46,8 +46,8 @@ static void test_polled(void **state) {
 	/* The transfers' and the endpoint's are there, too. */
 	assert_in_range(counted->chunks_sent, VALUES * 4 / HD_CHUNK_BYTES_DEFAULT + 1, 100);
 	assert_true(counted->control_sent > 0);
-	/* Nobody else is answered. */
-	assert_int_equal(peer_say(&world->server, &poll), 0);
+	/* Other nodes get no answer. */
+	assert_int_equal(peer_send(&world->server, &poll), 0);
 	run_ms(world, 10);
 	assert_int_equal(peer_count(&world->server, HD_MSG_STATS), 0);
 	destroy(world);

@@ -63,16 +63,16 @@ static void test_hears_of_steps(void **state) {
 
 	message.step.job = hd_job_id("t", "job");
 	message.step.version = at + 8;
-	assert_int_equal(peer_say(&world->server, &message), 0);
+	assert_int_equal(peer_send(&world->server, &message), 0);
 	run_ms(world, 10);
 	assert_int_equal(world->steps, steps + 1);
 	assert_int_equal(world->newest, at + 8);
 	/* Older words change nothing, nor do those of other jobs. */
 	message.step.version = at + 4;
-	assert_int_equal(peer_say(&world->server, &message), 0);
+	assert_int_equal(peer_send(&world->server, &message), 0);
 	message.step.version = at + 12;
 	message.step.job++;
-	assert_int_equal(peer_say(&world->server, &message), 0);
+	assert_int_equal(peer_send(&world->server, &message), 0);
 	run_ms(world, 10);
 	assert_int_equal(world->newest, at + 8);
 	destroy(world);

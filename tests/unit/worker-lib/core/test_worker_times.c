@@ -11,7 +11,7 @@
 
 #define BYTES (UINT64_C(4) * VALUES)
 #define TOKEN 7000
-#define WAYS_MS 2 /* more than the network takes there and back */
+#define PATHS_MS 2 /* more than the network takes there and back */
 
 static struct world *joined(void) {
 	struct world *world = build(SCHEDULED, &(struct hd_worker_config){0});
@@ -21,11 +21,11 @@ static struct world *joined(void) {
 	return world;
 }
 
-/* So many times, the newest of which made the sum grow from *sum by so many ms. */
+/* Expects `count` times, the newest of which made the sum grow from *sum by `ms`. */
 static void
 expect(const struct hd_histogram *histogram, uint64_t count, uint64_t *sum, uint64_t ms) {
 	assert_int_equal(histogram->count, count);
-	assert_in_range(histogram->sum - *sum, ms * HD_MS, (ms + WAYS_MS) * HD_MS);
+	assert_in_range(histogram->sum - *sum, ms * HD_MS, (ms + PATHS_MS) * HD_MS);
 	*sum = histogram->sum;
 }
 
@@ -65,7 +65,7 @@ static void test_push(void **state) {
 	assert_in_range(times->first_chunk.sum - first, 5 * HD_MS, 1300 * HD_MS);
 	assert_int_equal(times->first_chunk.count, 2);
 	assert_int_equal(times->whole.count, 2);
-	/* What is dropped was asked for, and that is all. */
+	/* For a dropped push only the request is counted. */
 	world->controller.after = 0;
 	world->controller.drop_reason = HD_REASON_BOUND;
 	assert_int_equal(push(world, 2, hd_version_make(1, 9)), 3);
@@ -77,7 +77,7 @@ static void test_push(void **state) {
 	destroy(world);
 }
 
-/* Nobody waits for the grant of a push that was granted in advance. */
+/* There is no wait for the grant of a push that was granted in advance. */
 static void test_credit(void **state) {
 	struct world *world = joined();
 	const struct hd_worker_times *times = hd_worker_times(world->worker, HD_PUSH);
@@ -99,7 +99,7 @@ static void test_credit(void **state) {
 	};
 	request.job = m.credit.job;
 	peer_expect(&world->server, TOKEN, &request);
-	assert_int_equal(peer_say(&world->controller, &m), 0);
+	assert_int_equal(peer_send(&world->controller, &m), 0);
 	run_ms(world, 5);
 	assert_int_equal(push(world, 0, hd_version_make(1, 9)), 1);
 	run_ms(world, 100);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A controller, or a server, to which too many workers come at once says when to ask again: it lives, and nobody goes
- * direct. */
+/* A controller, or a server, to which more workers come at once than it admits says when to ask again: it is alive, and
+ * no worker falls back to direct transfers. */
 #include "worker_world.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@ static void put_off(struct world *world, struct peer *busy, uint32_t wait_us) {
 
 	message.wait.job = asked->register_.job;
 	message.wait.worker = asked->register_.worker;
-	assert_int_equal(peer_say(busy, &message), 0);
+	assert_int_equal(peer_send(busy, &message), 0);
 	busy->rank_held = false;
 }
 
@@ -28,13 +28,13 @@ static struct world *build_busy(bool by_server, uint32_t wait_us) {
 	config.server = hd_sim_address(0, HD_PORT);
 	world = build(SCHEDULED, &config);
 	busy = by_server ? &world->server : &world->controller;
-	busy->rank_held = true; /* so that nobody lets it in */
+	busy->rank_held = true; /* so that it admits none */
 	run_ms(world, 20);
 	put_off(world, busy, wait_us);
 	return world;
 }
 
-static void told_to_wait(bool by_server) {
+static void waits_as_asked(bool by_server) {
 	const uint8_t kind = by_server ? HD_MSG_JOIN : HD_MSG_REGISTER;
 	struct world *world = build_busy(by_server, 2000000);
 	struct peer *busy = by_server ? &world->server : &world->controller;
@@ -54,9 +54,9 @@ static void told_to_wait(bool by_server) {
 	destroy(world);
 }
 
-static void test_told_to_wait(void **state) {
-	told_to_wait(false);
-	told_to_wait(true);
+static void test_notified_to_wait(void **state) {
+	waits_as_asked(false);
+	waits_as_asked(true);
 }
 
 /* It says so, and is gone: that ends with its session. */
@@ -74,7 +74,7 @@ static void test_gone_while_waiting(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_told_to_wait),
+		cmocka_unit_test(test_notified_to_wait),
 		cmocka_unit_test(test_gone_while_waiting),
 	};
 

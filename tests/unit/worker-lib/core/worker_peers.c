@@ -12,7 +12,7 @@ const struct hd_keyring *peer_keys(void) {
 	return &keys;
 }
 
-int peer_say(struct peer *peer, const struct hd_message *message) {
+int peer_send(struct peer *peer, const struct hd_message *message) {
 	int rc;
 
 	if (!peer->session)
@@ -126,7 +126,7 @@ void peer_serve(struct peer *server, uint64_t token, const struct hd_msg_request
 		if (hd_send_create(&config, now, &transfer->send) < 0)
 			abort();
 	}
-	peer_say(server, &state);
+	peer_send(server, &state);
 }
 
 void peer_outcome(struct peer *server, uint32_t round, enum hd_outcome outcome, uint8_t reason) {
@@ -141,7 +141,7 @@ void peer_outcome(struct peer *server, uint32_t round, enum hd_outcome outcome, 
 	message.outcome.version = server->applied_version[round];
 	message.outcome.delay = 1;
 	message.outcome.durable = server->durable;
-	peer_say(server, &message);
+	peer_send(server, &message);
 }
 
 static void apply(struct peer *server, struct peer_transfer *transfer) {
@@ -170,12 +170,12 @@ static void server_request(struct peer *server, const struct hd_msg_request *req
 	}
 }
 
-static void say_rank_held(struct peer *peer) {
+static void send_rank_held(struct peer *peer) {
 	struct hd_message message = {.kind = HD_MSG_REFUSE};
 
 	message.refuse.reason = HD_REASON_RANK_HELD;
 	strncpy(message.refuse.text, "rank 3 is alive", 20);
-	peer_say(peer, &message);
+	peer_send(peer, &message);
 }
 
 static void server_join(struct peer *server, const struct hd_msg_join *join) {
@@ -192,10 +192,10 @@ static void server_join(struct peer *server, const struct hd_msg_join *join) {
 		message.joined.last_round = server->last_round;
 		message.joined.tau_max = 7;
 	}
-	peer_say(server, &message);
+	peer_send(server, &message);
 }
 
-static void say_sack(struct peer *server, struct peer_transfer *transfer, hd_ns now) {
+static void send_sack(struct peer *server, struct peer_transfer *transfer, hd_ns now) {
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
 	hd_recv_sack(transfer->recv, now, 1 << 20, &message.sack);
@@ -221,7 +221,7 @@ static void server_chunk(struct peer *server, hd_ns now, const struct hd_packet 
 		return;
 	if (hd_recv_chunk(transfer->recv, now, &header, payload, bytes) != HD_RECV_DONE)
 		return;
-	say_sack(server, transfer, now);
+	send_sack(server, transfer, now);
 	round = transfer->request.round;
 	if (!server->applied[round] && !server->silent && server->role == HD_ROLE_SERVER)
 		apply(server, transfer);
@@ -231,14 +231,14 @@ static void server_chunk(struct peer *server, hd_ns now, const struct hd_packet 
 
 static void controller_register(struct peer *peer, const struct hd_msg_register_ *body) {
 	struct hd_message message = {.kind = HD_MSG_REGISTERED};
-
-	message.registered.epoch = (uint16_t)peer->life;
+	message.registered.epoch = (uint16_t)peer->process;
 	message.registered.job = body->job;
 	message.registered.lease_us = HD_DETECTION_US;
 	message.registered.server_ipv4 = peer->server_addr.ipv4;
 	message.registered.server_port = peer->server_addr.port;
 	message.registered.scheduled = !peer->unscheduled;
-	peer_say(peer, &message);
+	message.registered.reduce_round = peer->newest_reduce;
+	peer_send(peer, &message);
 }
 
 void peer_grant(struct peer *peer, const struct hd_msg_request *request, uint64_t token) {
@@ -264,7 +264,7 @@ void peer_grant(struct peer *peer, const struct hd_msg_request *request, uint64_
 		grant->segments.item[0] = (struct hd_segment){HD_SECOND, 100000000, request->bytes};
 		grant->origin_ns = hd_sim_node_now(peer->sim, peer->node);
 	}
-	peer_say(peer, &message);
+	peer_send(peer, &message);
 }
 
 static void controller_request(struct peer *peer, const struct hd_msg_request *request) {
@@ -278,7 +278,7 @@ static void controller_request(struct peer *peer, const struct hd_msg_request *r
 		message.drop.direction = request->direction;
 		message.drop.attempt = request->attempt;
 		message.drop.reason = peer->drop_reason;
-		peer_say(peer, &message);
+		peer_send(peer, &message);
 	} else if (request->direction == HD_PULL) {
 		message.kind = HD_MSG_EXPECT;
 		memset(&message.expect, 0, sizeof message.expect);
@@ -291,7 +291,7 @@ static void controller_request(struct peer *peer, const struct hd_msg_request *r
 		message.expect.bytes = request->bytes;
 		message.expect.peer_ipv4 = peer->via_addr.ipv4;
 		message.expect.peer_port = peer->via_addr.port;
-		peer_say(peer, &message);
+		peer_send(peer, &message);
 		if (hd_addr_is_none(peer->via_addr) && peer->server && peer->server->session)
 			peer_serve(peer->server, token, request);
 	} else {
@@ -349,7 +349,7 @@ static void on_message(
 	if (peer->seen_count < PEER_MESSAGES_MAX)
 		peer->seen[peer->seen_count++] = *message;
 	if ((message->kind == HD_MSG_JOIN || message->kind == HD_MSG_REGISTER) && peer->rank_held)
-		say_rank_held(peer);
+		send_rank_held(peer);
 	else if (message->kind == HD_MSG_JOIN && peer->role == HD_ROLE_SERVER && !peer->answers_no_join)
 		server_join(peer, &message->join);
 	else if (message->kind == HD_MSG_REGISTER)
@@ -404,7 +404,7 @@ static void pump(struct peer *peer, hd_ns now, struct hd_sink *sink) {
 		struct peer_transfer *transfer = &peer->transfers[i];
 
 		if (transfer->recv && hd_recv_sack_due(transfer->recv, now))
-			say_sack(peer, transfer, now);
+			send_sack(peer, transfer, now);
 		if (transfer->send)
 			send_some(peer, transfer->send, now, sink);
 	}
@@ -484,7 +484,7 @@ void peer_start(struct peer *peer) {
 		.owner = peer,
 	};
 
-	config.seed[0] = (uint8_t)++peer->life;
+	config.seed[0] = (uint8_t)++peer->process;
 	config.seed[1] = peer->role;
 	if (hd_endpoint_create(&config, &peer->endpoint) < 0)
 		abort();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a worker core talks to, as its tests want it: a server and a controller that keep the protocol
- * but decide nothing by themselves, over the simulated network. Both record what they were asked.
+ * The peers of a worker core in its tests: a server and a controller that keep the protocol but decide nothing by
+ * themselves, over the simulated network. Both record the requests.
  */
 #ifndef WORKER_PEERS_H
 #define WORKER_PEERS_H
@@ -31,20 +31,21 @@ struct peer {
 	struct hd_session *session; /* the worker's */
 	int host, node;
 	uint8_t role;
-	uint64_t life;
-	/* What it does with a request. */
+	uint64_t process;
+	/* Its answers to requests. */
 	bool silent; /* nothing: the test says what */
 	bool answers_no_join;
 	bool refuses; /* JOIN or REGISTER */
 	bool rank_held; /* both, for now */
 	bool unscheduled; /* controller: REGISTERED.scheduled = 0 */
+	uint32_t newest_reduce; /* controller: REGISTERED.reduce_round */
 	bool no_outcome; /* server: says nothing after the last byte */
 	bool deaf; /* server: drops every chunk */
 	uint8_t drop_reason; /* controller: DROP instead of GRANT */
 	float weight; /* of grants */
 	int16_t exponent; /* of grants of fixed point */
 	uint64_t after; /* of grants */
-	/* What it saw. */
+	/* The packets that it received. */
 	struct hd_message seen[PEER_MESSAGES_MAX];
 	uint32_t seen_count;
 	struct hd_dataplane counted; /* what the newest STATS says */
@@ -59,14 +60,14 @@ struct peer {
 	uint64_t next_token;
 	struct hd_chunk_header chunk; /* newest that came */
 	struct hd_path path;
-	int *forger; /* the node that sends a forged chunk ahead of each of its own; NULL: nobody */
+	int *forger; /* the node that sends a forged chunk ahead of each of its own; NULL: none */
 	uint64_t forgeries;
 	uint64_t granted_bps; /* of pulls that it serves; 0: as fast as the path allows */
 	/* controller */
 	struct peer *server;
 	struct hd_addr server_addr;
 	struct peer
-		*via; /* an aggregator that takes pushes and serves pulls instead; NULL: nobody, */
+		*via; /* an aggregator that takes pushes and serves pulls instead; NULL: none, */
 	struct hd_addr via_addr; /* and none */
 };
 
@@ -77,7 +78,7 @@ void peer_start(struct peer *peer);
 void peer_stop(struct peer *peer);
 void peer_fini(struct peer *peer);
 /* Says something to the worker, now. */
-int peer_say(struct peer *peer, const struct hd_message *message);
+int peer_send(struct peer *peer, const struct hd_message *message);
 /* Messages of a kind seen so far, and the newest one (NULL: none). */
 uint32_t peer_count(const struct peer *peer, uint8_t kind);
 const struct hd_message *peer_last(const struct peer *peer, uint8_t kind);

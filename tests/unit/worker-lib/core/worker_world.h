@@ -17,7 +17,7 @@ struct world {
 	struct hd_jobspec spec;
 	struct hd_tensor tensor;
 	float data[4][VALUES];
-	/* What the worker told. */
+	/* The worker's events. */
 	unsigned joined, refused, trouble, released, events, rosters, steps;
 	hd_version newest; /* of the newest step */
 	char text[128], worry[HD_TEXT_BYTES_MAX]; /* of refused, of trouble */

@@ -8,7 +8,7 @@
 
 #define SPARSE_WORKERS_MAX 16
 
-/* What the last step does with what is held. */
+/* The use of held values in the last step. */
 enum sparse_end {
 	SPARSE_END_MEAN = 0, /* sends 1 / workers of it, as heddle-train does */
 	SPARSE_END_ALL, /* all */

@@ -165,7 +165,7 @@ static void test_reference(void **state) {
 	world_fini(&world);
 }
 
-/* So many local steps that they are the argmin: the paper's iteration itself. */
+/* With many local steps they are the argmin: the paper's iteration itself. */
 static void test_exact_steps(void **state) {
 	struct world world;
 

@@ -174,7 +174,7 @@ static void test_reference_exact(void **state) {
 	}
 }
 
-static void test_reference_needs_somebody(void **state) {
+static void test_reference_needs_a_client(void **state) {
 	struct hd_reference_how how
 		= {.rate = 0.01,
 		   .stragglers = 1,
@@ -354,8 +354,8 @@ static void leaf_refused(const char *folder, const char *where, const char *why)
 		fail_msg("%s", error);
 }
 
-/* LEAF's own layout: folders train and test of several files each, read by name; a test user need not train. What is
- * wrong is said with the file. */
+/* LEAF's own layout: folders train and test of several files each, read by name; a test user need not train. Errors
+ * name the file. */
 static void test_leaf_folders(void **state) {
 	static const char one[]
 		= "{\"users\": [\"b\"], \"user_data\": {\"b\": {\"x\": [[2], [3]], \"y\": [0, 1]}}}";
@@ -521,7 +521,7 @@ int main(void) {
 		cmocka_unit_test(test_data_refused),
 		cmocka_unit_test(test_reference_rounds),
 		cmocka_unit_test(test_reference_exact),
-		cmocka_unit_test(test_reference_needs_somebody),
+		cmocka_unit_test(test_reference_needs_a_client),
 		cmocka_unit_test(test_by_label),
 		cmocka_unit_test(test_leaf),
 		cmocka_unit_test(test_leaf_refused),

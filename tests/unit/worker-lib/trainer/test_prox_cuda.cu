@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The GPU's step of FedProx has the bits of libheddle's. Exit 77 (skipped) where there is no device. */
-#include "heddle_federated.h"
+#include "heddle.h"
 #include "heddle_cuda.h"
 
 #include <cerrno>

@@ -64,7 +64,7 @@ static void test_errors(void **state) {
 		assert_int_equal(decode(wrong[i][0], NULL, &data), -EINVAL);
 		assert_non_null(strstr(error, wrong[i][1]));
 	}
-	/* Nobody was trained on user 2 and item 9: left out; with nothing else left it is an error. */
+	/* No row was trained for user 2 and item 9: left out; with nothing else left it is an error. */
 	assert_int_equal(decode("1,2,3\n3,4,5\n", NULL, &data), 0);
 	assert_int_equal(decode("2,2,1\n1,9,1\n1,4,2\n", &data, &test), 0);
 	assert_int_equal(test.rows, 1);

@@ -73,7 +73,7 @@ static void refused(const char *text, const char *words) {
 		fail_msg("'%s' is not in '%s'", words, error);
 }
 
-static void test_errors_say_where(void **state) {
+static void test_errors_name_the_place(void **state) {
 	static const char index[]
 		= "not index:value with an index in 1..1048576 (HD_DATA_FEATURES_MAX)";
 	char text[4000];
@@ -231,7 +231,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads),
 		cmocka_unit_test(test_test_set_is_like_training),
-		cmocka_unit_test(test_errors_say_where),
+		cmocka_unit_test(test_errors_name_the_place),
 		cmocka_unit_test(test_trains_like_dense),
 		cmocka_unit_test(test_files),
 	};

@@ -1,0 +1,155 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collectives of real processes on the loopback interface, with a controller and nothing else: four workers.
+
+usage: check_collectives.py HEDDLE_CONTROLLER COLLECTIVE_WORKER"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+from processes import Program, check, write_keys
+
+CONTROLLER, WORKER = sys.argv[1:3]
+WORKERS = 4
+PATIENCE_S = 30
+DETECTION_S = 1
+
+
+class Job:
+    """The workers of a job; calls: of each rank."""
+
+    def __init__(self, address, keys, name, calls):
+        self.running = []
+        for rank, mine in enumerate(calls):
+            env = {**{k: v for k, v in os.environ.items() if not k.startswith("HEDDLE_")},
+                   "HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys, "HEDDLE_JOB": name, "HEDDLE_RANK": str(rank),
+                   "HEDDLE_WORLD_SIZE": str(len(calls)), "HEDDLE_HOST": f"h{rank + 1}", "HEDDLE_BIND": "127.0.0.1"}
+            self.running.append(subprocess.Popen([WORKER, *mine], env=env, text=True, stdin=subprocess.PIPE,
+                                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for worker in self.running:
+            worker.kill()
+            worker.communicate()
+
+    def line(self, rank):
+        worker = self.running[rank]
+        line = worker.stdout.readline()
+        while line == "joined\n":
+            line = worker.stdout.readline()
+        check(line, f"rank {rank} goes on: {worker.stderr.read() if not line else ''}")
+        return json.loads(line)
+
+    def go(self, rank):
+        self.running[rank].stdin.write("\n")
+        self.running[rank].stdin.flush()
+
+    def end(self, ranks):
+        for rank in ranks:
+            _, errors = self.running[rank].communicate(timeout=PATIENCE_S)
+            check(self.running[rank].returncode == 0, f"rank {rank} ends well: {errors}")
+
+
+def is_good(results, workers):
+    return all(one["rc"] == 0 and one["workers"] == workers for one in results)
+
+
+def mismatch(address, keys):
+    """All have both calls in words, and the next call is good."""
+    for which, other in (("count", "allreduce,count=20001,tag=a"), ("tag", "allreduce,count=20000,tag=b")):
+        mine = ["allreduce,count=20000,tag=a", "allreduce,count=20000,exact=4"]
+        with Job(address, keys, f"mismatch-{which}", [mine] * 3 + [[other, mine[1]]]) as job:
+            results = [job.line(rank) for rank in range(WORKERS)]
+            print(which, results[0])
+            for one in results:
+                check(one["rc"] < 0 and one["reason"] == "mismatch", f"{which}: {one}")
+                said = one["error"][0]
+                check('80000 bytes of fp32, tag "a"' in said and "rank 3 calls " in said, f"{which}: calls: {said}")
+                check(('80004 bytes' if which == "count" else 'tag "b"') in said, f"{which}: the other call: {said}")
+            check(is_good([job.line(rank) for rank in range(WORKERS)], WORKERS), f"{which}: the next one is good")
+            job.end(range(WORKERS))
+
+
+def exact(address, keys):
+    """One is killed: those that wait have their error within the detection time, and go on without it."""
+    calls = ["allreduce,count=5000,exact=4", "wait", "allreduce,count=5000,exact=4", "allreduce,count=5000"]
+    with Job(address, keys, "exact", [calls] * WORKERS) as job:
+        check(is_good([job.line(rank) for rank in range(WORKERS)], WORKERS), "all are there")
+        others = [0, 1, 3]
+        for rank in others:
+            job.go(rank)
+            job.line(rank)
+        job.running[2].send_signal(signal.SIGKILL)
+        results = [job.line(rank) for rank in others]
+        print("exact", results[0])
+        for one in results:
+            check(one["rc"] < 0 and one["reason"] == "members", f"an error: {one}")
+            check(one["error"][0].endswith("3 of 4 members are left"), f"in words: {one}")
+            check(one["took"] < 3 * DETECTION_S, f"at once: {one}")
+        check(is_good([job.line(rank) for rank in others], 3), "they go on")
+        job.end(others)
+
+
+def whole(address, keys):
+    """Each collective, of sizes from one value on, with each root; every value is checked in the workers."""
+    calls = []
+    for count in (1, 7, 3000, 100003):
+        for name in ("allreduce", "allgather", "reduce_scatter", "alltoall"):
+            calls.append(f"{name},count={count},exact=4")
+        for name in ("broadcast", "reduce", "gather", "scatter"):
+            calls += [f"{name},count={count},root={root}" for root in (0, 3)]
+        calls.append("barrier")
+    with Job(address, keys, "whole", [calls] * WORKERS) as job:
+        for call in calls:
+            results = [job.line(rank) for rank in range(WORKERS)]
+            check(is_good(results, WORKERS), f"{call}: {results}")
+            check(all(one["ranks"] == [0, 1, 2, 3] for one in results), f"{call}: its members: {results}")
+        job.end(range(WORKERS))
+    print(f"whole: {len(calls)} calls")
+
+
+def killed(address, keys):
+    """Rank 2 is killed: the others make the same without it. Where it is the root, they are told that it is lost."""
+    others, members = [0, 1, 3], [0, 1, 3]
+    good = ["allgather,count=2000", "reduce_scatter,count=5000", "alltoall,count=5000", "gather,count=500,root=3",
+            "scatter,count=5000,root=0", "broadcast,count=9000,root=1", "reduce,count=9000,root=0", "barrier"]
+    lost = [f"{name},count=4000,root=2" for name in ("broadcast", "reduce", "gather", "scatter")]
+    calls = ["barrier", "wait", *lost, *good]
+    with Job(address, keys, "killed", [calls] * WORKERS) as job:
+        check(is_good([job.line(rank) for rank in range(WORKERS)], WORKERS), "all are there")
+        for rank in others:
+            job.go(rank)
+            job.line(rank)
+        job.running[2].send_signal(signal.SIGKILL)
+        for call in lost:
+            for rank in others:
+                one = job.line(rank)
+                check(one["rc"] < 0 and one["reason"] == "root", f"{call}: {one}")
+                check(one["error"][0].endswith("its root, rank 2, is lost"), f"{call}: in words: {one}")
+                check(one["took"] < 3 * DETECTION_S, f"{call}: at once: {one}")
+        for call in good:
+            results = [job.line(rank) for rank in others]
+            check(is_good(results, 3), f"{call}: {results}")
+            check(all(one["ranks"] == members for one in results), f"{call}: who is in it: {results}")
+        job.end(others)
+    print(f"killed: {len(lost)} calls without their root, {len(good)} of those that are left")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as where:
+        keys = write_keys(where)
+        controller = Program(CONTROLLER, "--listen", "127.0.0.1:0", "--key-file", keys)
+        mismatch(controller.address, keys)
+        exact(controller.address, keys)
+        whole(controller.address, keys)
+        killed(controller.address, keys)
+        controller.stop()
+
+
+main()

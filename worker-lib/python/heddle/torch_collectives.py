@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collectives of PyTorch tensors over a job whose workers are the ranks of a process group.
+
+    tensor --detached, contiguous, as a type of the library--> values    of the tensor's memory, if that is possible
+    tensor <------------- copied back, where it is not -------/
+
+Values that are only copied may be of any dtype: they travel as a type of as many bytes, and their dtype is the call's
+tag, so that ranks that give different ones have an error."""
+from typing import Any, Callable, List, NamedTuple, Sequence
+
+import torch
+
+from . import buffers
+from .job import Job
+from .ticket import Ticket
+from .torch_reduce import begin_allreduce
+
+_BY_BYTES = {1: torch.uint8, 2: torch.float16, 4: torch.float32, 8: torch.float64}
+
+
+class Call(NamedTuple):
+    """A collective in flight. finish: is called when the ticket has been applied; results: of the work."""
+
+    ticket: Ticket
+    finish: Callable[[], None]
+    results: List[torch.Tensor]
+
+
+def can_travel(*tensors: torch.Tensor) -> bool:
+    """Whether tensors can be copied over Heddle: on the host, and neither sparse nor quantized."""
+    return all(one.device.type == "cpu" and one.layout == torch.strided and not one.is_quantized
+               and (one.is_complex() or one.element_size() in _BY_BYTES) for one in tensors)
+
+
+def can_reduce(tensor: torch.Tensor) -> bool:
+    """Whether a tensor can be added over Heddle: one of a type in buffers.py, and not empty."""
+    return buffers.tensor_type(tensor) is not None and tensor.layout == torch.strided and tensor.numel() > 0
+
+
+def are_alike(first: torch.Tensor, *others: torch.Tensor) -> bool:
+    """Whether tensors have the same dtype and shape."""
+    return all(one.dtype == first.dtype and one.shape == first.shape for one in others)
+
+
+def _values(tensor):
+    """The elements in the order of their indices."""
+    plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    if plain.is_complex():
+        plain = torch.view_as_real(plain)
+    if buffers.tensor_type(plain) is None:
+        plain = plain.view(_BY_BYTES[plain.element_size()])
+    return plain.view(-1)
+
+
+def _put(values, tensor):
+    """The reverse of _values()."""
+    if values.data_ptr() == tensor.data_ptr():
+        return
+    if tensor.is_complex():
+        real = torch.empty(0, dtype=tensor.dtype).real.dtype
+        tensor.detach().copy_(torch.view_as_complex(values.view(real).view(*tensor.shape, 2)))
+    else:
+        tensor.detach().copy_(values.view(tensor.dtype).view(tensor.shape))
+
+
+def _joined(tensors):
+    return torch.cat([_values(one) for one in tensors])
+
+
+def _spread(values: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
+    for part, tensor in zip(values.chunk(len(tensors)), tensors):
+        _put(part, tensor)
+
+
+def together(calls: Sequence[Call]) -> Call:
+    """Several calls as one, which ends with the last of them."""
+    def finish():
+        for call in calls[:-1]:
+            call.ticket.wait()
+            call.finish()
+        calls[-1].finish()
+
+    return Call(calls[-1].ticket, finish, [one for call in calls for one in call.results])
+
+
+def _nothing() -> None:
+    pass
+
+
+class Calls:
+    """The collectives of one rank. All tensors of a call are alike, and can_travel(), of reductions can_reduce(). op:
+    as for Job.allreduce(). Each returns a Call. Error: as of the calls of Job."""
+
+    def __init__(self, job: Job, rank: int, size: int):
+        self._job, self._rank, self._size = job, rank, size
+
+    def _copy(self, start: Callable[..., Ticket], tensor: torch.Tensor, *arguments: Any) -> Ticket:
+        """Empty tensors have no values to send; all ranks have called, as in a collective with values."""
+        if tensor.numel() == 0:
+            return self._job.barrier_start(exact=self._size, tag=f"{start.__name__[:-len('_start')]} of no values")
+        known = buffers.tensor_type(tensor) is not None
+        return start(*arguments, exact=self._size, tag=None if known else str(tensor.dtype))
+
+    def barrier(self, finish: Callable[[], None] = _nothing) -> Call:
+        return Call(self._job.barrier_start(exact=self._size), finish, [])
+
+    def allreduce(self, tensor: torch.Tensor, op: str) -> Call:
+        ticket, finish = begin_allreduce(self._job, tensor, op=op, exact=self._size)
+        return Call(ticket, finish, [tensor])
+
+    def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], op: str) -> Call:
+        """One all-reduce of all of them, which may have different shapes."""
+        values = _joined(tensors)
+
+        def finish():
+            for part, tensor in zip(values.split([one.numel() for one in tensors]), tensors):
+                _put(part, tensor)
+
+        return Call(self._job.allreduce_start(values, op=op, exact=self._size), finish, list(tensors))
+
+    def broadcast(self, tensor: torch.Tensor, root: int) -> Call:
+        values = _values(tensor)
+        ticket = self._copy(self._job.broadcast_start, tensor, values, root)
+        return Call(ticket, (lambda: _put(values, tensor)) if self._rank != root else _nothing, [tensor])
+
+    def reduce(self, tensor: torch.Tensor, root: int, op: str) -> Call:
+        values = _values(tensor)
+        ticket = self._job.reduce_start(values, root, op=op, exact=self._size)
+        return Call(ticket, (lambda: _put(values, tensor)) if self._rank == root else _nothing, [tensor])
+
+    def allgather(self, outputs: Sequence[torch.Tensor], tensor: torch.Tensor) -> Call:
+        values = _values(tensor)
+        found = values.new_empty(self._size * values.numel())
+        ticket = self._copy(self._job.allgather_start, tensor, values, found)
+        return Call(ticket, lambda: _spread(found, outputs), list(outputs))
+
+    def allgather_single(self, output: torch.Tensor, tensor: torch.Tensor) -> Call:
+        """output: as many elements as all inputs together, in any shape."""
+        found = _values(output)
+        ticket = self._copy(self._job.allgather_start, tensor, _values(tensor), found)
+        return Call(ticket, lambda: _put(found, output), [output])
+
+    def alltoall_single(self, output: torch.Tensor, tensor: torch.Tensor) -> Call:
+        """Of as many elements in each direction, the same for each rank."""
+        found = _values(output)
+        ticket = self._copy(self._job.alltoall_start, tensor, _values(tensor), found)
+        return Call(ticket, lambda: _put(found, output), [output])
+
+    def gather(self, outputs: Sequence[torch.Tensor], tensor: torch.Tensor, root: int) -> Call:
+        """outputs: at the root; elsewhere empty."""
+        values = _values(tensor)
+        found = values.new_empty(self._size * values.numel()) if self._rank == root else None
+        ticket = self._copy(self._job.gather_start, tensor, values, root, found)
+        return Call(ticket, _nothing if found is None else lambda: _spread(found, outputs), list(outputs))
+
+    def scatter(self, output: torch.Tensor, tensors: Sequence[torch.Tensor], root: int) -> Call:
+        """tensors: at the root; elsewhere empty."""
+        found, values = _values(output), _joined(tensors) if self._rank == root else None
+        ticket = self._copy(self._job.scatter_start, output, values, found, root)
+        return Call(ticket, lambda: _put(found, output), [output])
+
+    def reduce_scatter(self, output: torch.Tensor, tensors: Sequence[torch.Tensor], op: str) -> Call:
+        """tensors: one for each rank, or one of all their elements."""
+        found = _values(output)
+        ticket = self._job.reduce_scatter_start(_joined(tensors), found, op=op, exact=self._size)
+        return Call(ticket, lambda: _put(found, output), [output])

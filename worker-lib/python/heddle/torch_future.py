@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tickets of PyTorch tensors as torch.futures.Future."""
+import contextlib
+import errno
+import queue
+import threading
+import time
+import weakref
+
+import torch
+
+from .errors import Error, TimedOut
+
+LOOK_S, LOST_S = 1.0, 5.0  # how often a controller of this job's own is looked after; for how long it may be silent
+_waiters = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+class _Waiter:
+    """A thread of one job that completes the futures of its tickets, in their order."""
+
+    def __init__(self):
+        self._started = queue.SimpleQueue()
+        threading.Thread(target=_complete, args=(self._started,), daemon=True, name="heddle-futures").start()
+
+    def add(self, *operation):
+        self._started.put(operation)
+
+    def __del__(self):
+        self._started.put(None)
+
+
+def _complete(started):
+    while (item := started.get()) is not None:
+        ticket, ends, result, future = item
+        try:
+            _outcome(ticket, ends)
+            future.set_result(result())
+        except Exception as error:  # pylint: disable=broad-except  # raised where the future is waited for
+            future.set_exception(error)
+            with contextlib.suppress(OSError, ValueError):  # it has ended, or its job is closed
+                ticket.cancel()
+        del item, ticket, result, future
+
+
+def _outcome(ticket, ends):
+    """Waits for a ticket. TimedOut: at time.monotonic() == ends. Error (EPIPE): rank 0 has ended, and with it the
+    controller that it had started for this job, which does not return as another one may. Error (ESHUTDOWN): the job
+    has been closed meanwhile."""
+    try:
+        _wait(ticket, ends)
+    except ValueError as error:
+        raise Error(errno.ESHUTDOWN, str(error)) from None
+
+
+def _wait(ticket, ends):
+    job, silent_since = ticket._job, None
+    while True:
+        now = time.monotonic()
+        left = LOOK_S if ends is None else min(LOOK_S, max(0, ends - now))
+        try:
+            ticket.wait(left)
+            return
+        except TimedOut:
+            if ends is not None and time.monotonic() >= ends:
+                raise
+        if not job.fabric.is_own or not job.stats()["direct"]:
+            silent_since = None
+        elif silent_since is None:
+            silent_since = now
+        elif now - silent_since > LOST_S:
+            raise Error(errno.EPIPE, "rank 0 does not answer, and its controller: has it ended?")
+
+
+def _waiter(job):
+    with _lock:
+        if job not in _waiters:
+            _waiters[job] = _Waiter()
+        return _waiters[job]
+
+
+def complete(ticket, result, *, timeout=None, devices=None):
+    """A torch.futures.Future of a Ticket; those of one job are completed in the order of these calls. result: makes its
+    value when the ticket has been applied. timeout: seconds. devices: GPUs of the value's tensors."""
+    future = torch.futures.Future(devices=devices) if devices else torch.futures.Future()
+    ends = None if timeout is None else time.monotonic() + timeout
+    _waiter(ticket._job).add(ticket, ends, result, future)
+    return future
