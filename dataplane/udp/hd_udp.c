@@ -57,6 +57,9 @@ static void set_options(struct hd_udp *udp, int fd) {
 	/* Whole packets up to the interface's MTU, fragments beyond it, here or at a router: too large a chunk size is
 	 * slow, not silent. ICMP, which can be forged, is not used: one packet would cost every peer its GSO. */
 	(void)setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &mtu, sizeof mtu);
+	/* So that a packet that a device's queue drops is refused with ENOBUFS. ICMP errors come along: see
+	 * udp_forget_errors(). */
+	(void)setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof on);
 	if (!config->no_gro)
 		(void)setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on);
 	udp->receive_window = (uint32_t)get_int(fd, SOL_SOCKET, SO_RCVBUF) / 2;
@@ -89,11 +92,12 @@ static void udp_event(struct hd_sink *sink, const struct hd_event *event) {
 
 static int receive(void *driver, struct hd_node node, hd_ns now, hd_ns until) {
 	struct hd_udp *udp = driver;
-	bool readable = until <= now; /* busy: read the socket without asking epoll first */
+	bool busy = until <= now; /* read the socket without asking epoll first */
+	bool readable = busy;
 	uint64_t before = udp->stats.received_packets;
 	int code = 0;
 
-	if (!readable)
+	if (!busy)
 		code = hd_wait_sleep(&udp->loop.wait, now, until, &readable);
 	if (code < 0)
 		return code;
@@ -102,6 +106,8 @@ static int receive(void *driver, struct hd_node node, hd_ns now, hd_ns until) {
 		if (code < 0)
 			return code;
 		readable = code > 0;
+		if (!busy && round == 0 && udp->stats.received_packets == before)
+			udp_forget_errors(udp->receiver.fd); /* these have woken it */
 	}
 	return udp->stats.received_packets != before;
 }
@@ -177,6 +183,7 @@ int hd_udp_open(
 		goto fini_wait;
 	}
 	udp_sender_init(&u->sender, fd, !config->no_gso && get_int(fd, SOL_UDP, UDP_SEGMENT) >= 0);
+	udp_room_init(&u->room, u->sender.buffer_bytes);
 	*udp = u;
 	return 0;
 

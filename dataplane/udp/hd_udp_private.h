@@ -44,13 +44,19 @@
 #define UDP_BACKLOG_BYTES (2u << 20)
 #define UDP_BACKLOG_PACKETS 2048
 #define UDP_BACKLOG_WAIT HD_MS /* then the socket is tried again */
+#define UDP_ROOM_LEAST 32768 /* two trains */
+#define UDP_ROOM_SAMPLES 32
+#define UDP_REPEATS_MAX 2 /* of a call that failed, perhaps by an ICMP message */
+#define UDP_ERRORS_MAX 64 /* ICMP messages that are dropped at a time */
 #define UDP_GSO_PAUSE HD_SECOND /* after a failure; doubled by each further one */
 #define UDP_GSO_PAUSE_MAX (64 * HD_SECOND)
 
+/* In the order in which they leave. */
 enum udp_class {
 	UDP_CONTROL,
+	UDP_STRANGER,
 	UDP_CHUNK, /* has a payload */
-	UDP_STRANGER
+	UDP_CLASSES
 };
 
 struct udp_outgoing {
@@ -73,7 +79,7 @@ struct udp_sender {
 	uint32_t buffer_bytes; /* of the socket */
 	struct udp_outgoing queue[UDP_SEND_PACKETS_MAX];
 	/* Built by a flush. */
-	struct udp_outgoing others[UDP_SEND_PACKETS_MAX]; /* of the queue, without control */
+	struct udp_outgoing sorted[UDP_SEND_PACKETS_MAX];
 	struct mmsghdr message[UDP_SEND_PACKETS_MAX];
 	struct iovec iovec[UDP_SEND_PACKETS_MAX * 2];
 	struct sockaddr_in name[UDP_SEND_PACKETS_MAX];
@@ -83,6 +89,14 @@ struct udp_sender {
 		uint8_t bytes[CMSG_SPACE(sizeof(uint16_t))];
 	} control[UDP_SEND_PACKETS_MAX];
 	uint8_t heads[UDP_HEADS_BYTES];
+};
+
+/* Bytes of chunks that the kernel may hold, by its own accounting. */
+struct udp_room {
+	uint64_t least, most; /* the limit's range */
+	uint64_t limit;
+	uint64_t slack; /* the least that it held of the last samples, taken while chunks waited */
+	uint32_t samples;
 };
 
 /* Chunks that wait for room, in order. Whole packets, one after the other, in `bytes`. */
@@ -124,8 +138,13 @@ struct hd_udp {
 	struct hd_udp_stats stats;
 	struct udp_receiver receiver;
 	struct udp_sender sender;
+	struct udp_room room;
 	struct udp_backlog backlog;
 };
+
+static inline uint32_t udp_outgoing_bytes(const struct udp_outgoing *out) {
+	return out->head_bytes + out->payload_bytes;
+}
 
 void udp_sender_init(struct udp_sender *sender, int fd, bool gso);
 /* Implements hd_sink.send. */
@@ -139,8 +158,32 @@ void udp_send(
 );
 /* Implements hd_sink.send_stranger. */
 void udp_send_stranger(struct hd_sink *sink, struct hd_addr peer, const void *packet, size_t bytes);
-/* Sends as much as the socket takes; remaining chunks go into the backlog. */
+/* Whether ICMP messages are told as this error, whichever peer they are about: the next call on the socket fails with
+ * it, once. They can be forged, and change nothing here. */
+bool udp_error_of_network(int error);
+/* Drops the ICMP messages that the kernel keeps for us: while there are any, epoll says that the socket is readable. */
+void udp_forget_errors(int fd);
+/* Sends what there is room for; remaining chunks go into the backlog. */
 void udp_flush(struct hd_udp *udp);
+
+/* --- hd_udp_backlog.c ------------------------------------------------------------------------- */
+void udp_room_init(struct udp_room *room, uint32_t buffer_bytes);
+/* Chunks wait, and the kernel holds so much. */
+void udp_room_learn(struct udp_room *room, uint64_t held);
+/* A device's queue dropped a packet, and the kernel holds so much. */
+void udp_room_refused(struct udp_room *room, uint64_t held);
+/* Bytes that the kernel accounts to the socket now: packets in the queues of devices and of neighbours without an
+ * address. */
+uint64_t udp_bytes_held(const struct hd_udp *udp);
+/* The end of the packets of the queue from `first` on that may be sent now that the kernel holds so much. */
+uint32_t udp_room_end(const struct hd_udp *udp, uint32_t first, uint64_t held);
+/* A packet of the queue is not sent now: to the backlog, or lost. */
+void udp_put_off(struct hd_udp *udp, const struct udp_outgoing *out);
+bool udp_backlog_waits(const struct hd_udp *udp);
+/* Moves the oldest waiting chunks into the empty queue, as many as there is room for. */
+void udp_backlog_take(struct hd_udp *udp);
+/* The first `count` of these are sent. */
+void udp_backlog_sent(struct hd_udp *udp, uint32_t count);
 
 int udp_receiver_init(struct udp_receiver *receiver, int fd);
 void udp_receiver_fini(struct udp_receiver *receiver);

@@ -7,17 +7,14 @@
  *   messages: [gso 1408, 4 packets ] [ plain ] [gso 60, 2 ]  one sendmmsg
  *
  * Packets of sessions go ahead of chunks in the same queue. A failed message is retried or given up by itself: messages
- * sent before it are never repeated. If the socket has no room, chunks wait in the backlog, and packets of sessions are
- * lost.
+ * sent before it are never repeated. Chunks for which there is no room wait in the backlog (hd_udp_backlog.c).
  */
 #include "hd_udp_private.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -38,21 +35,17 @@ void udp_sender_init(struct udp_sender *sender, int fd, bool gso) {
 	sender->buffer_bytes = (uint32_t)buffer;
 }
 
-static uint32_t outgoing_bytes(const struct udp_outgoing *out) {
-	return out->head_bytes + out->payload_bytes;
-}
-
 /* How many packets from `first` on can leave as one message. */
-static uint32_t run_length(const struct udp_sender *sender, uint32_t first) {
+static uint32_t run_length(const struct udp_sender *sender, uint32_t first, uint32_t end) {
 	const struct udp_outgoing *head = &sender->queue[first];
-	uint32_t size = outgoing_bytes(head);
+	uint32_t size = udp_outgoing_bytes(head);
 	uint32_t total = size, n = 1;
 
 	if (!sender->gso || sender->gso_back_at != 0 || size == 0)
 		return 1;
-	while (n < UDP_GSO_SEGMENTS_MAX && first + n < sender->count) {
+	while (n < UDP_GSO_SEGMENTS_MAX && first + n < end) {
 		const struct udp_outgoing *next = &sender->queue[first + n];
-		uint32_t bytes = outgoing_bytes(next);
+		uint32_t bytes = udp_outgoing_bytes(next);
 
 		if (!hd_addr_equal(next->peer, head->peer) || bytes > size || bytes == 0)
 			break;
@@ -97,16 +90,16 @@ static void fill_iovecs(struct udp_sender *sender, uint32_t first, uint32_t n, u
 	}
 }
 
-/* Builds messages for queue[first..count). Returns how many. */
-static uint32_t build_messages(struct udp_sender *sender, uint32_t first) {
+/* Builds messages for queue[first .. end). Returns how many. */
+static uint32_t build_messages(struct udp_sender *sender, uint32_t first, uint32_t end) {
 	uint32_t used = 0, messages = 0;
 
-	for (uint32_t n; first < sender->count; first += n, messages++) {
+	for (uint32_t n; first < end; first += n, messages++) {
 		const struct udp_outgoing *out = &sender->queue[first];
 		struct msghdr *header = &sender->message[messages].msg_hdr;
 		uint32_t iovecs = used;
 
-		n = run_length(sender, first);
+		n = run_length(sender, first, end);
 		fill_iovecs(sender, first, n, &used);
 		sender->name[messages] = (struct sockaddr_in){
 			.sin_family = AF_INET,
@@ -122,7 +115,7 @@ static uint32_t build_messages(struct udp_sender *sender, uint32_t first) {
 		if (n > 1) {
 			header->msg_control = sender->control[messages].bytes;
 			header->msg_controllen = sizeof sender->control[messages].bytes;
-			set_segment_size(header, (uint16_t)outgoing_bytes(out));
+			set_segment_size(header, (uint16_t)udp_outgoing_bytes(out));
 		}
 	}
 	return messages;
@@ -130,111 +123,13 @@ static uint32_t build_messages(struct udp_sender *sender, uint32_t first) {
 
 static void count_sent(struct hd_udp *udp, uint32_t first, uint32_t n) {
 	for (uint32_t i = first; i < first + n; i++)
-		udp->stats.sent_bytes += outgoing_bytes(&udp->sender.queue[i]);
+		udp->stats.sent_bytes += udp_outgoing_bytes(&udp->sender.queue[i]);
 	udp->stats.sent_packets += n;
-}
-
-/* --- room in the socket's buffer --------------------------------------------------------------- */
-
-/* Bytes that the kernel accounts to the socket now: packets in the queues of devices and of neighbours without an
- * address. */
-static uint64_t bytes_held(const struct hd_udp *udp) {
-	int held = 0;
-
-	return ioctl(udp->sender.fd, SIOCOUTQ, &held) == 0 && held > 0 ? (uint64_t)held : 0;
-}
-
-static uint64_t cost_of(const struct udp_outgoing *out) {
-	return (uint64_t)outgoing_bytes(out) + UDP_PACKET_COST;
-}
-
-static bool is_waiting(const struct udp_backlog *backlog) {
-	return backlog->first < backlog->count;
-}
-
-/* Moves the waiting chunks to the beginning. */
-static void pack(struct udp_backlog *backlog) {
-	uint32_t gone = is_waiting(backlog) ? backlog->waiting[backlog->first].at : backlog->used;
-	uint32_t count = backlog->count - backlog->first;
-
-	memmove(backlog->bytes, backlog->bytes + gone, backlog->used - gone);
-	memmove(backlog->waiting,
-		backlog->waiting + backlog->first,
-		count * sizeof backlog->waiting[0]);
-	for (uint32_t i = 0; i < count; i++)
-		backlog->waiting[i].at -= gone;
-	backlog->used -= gone;
-	backlog->first = 0;
-	backlog->count = count;
-}
-
-static bool keep(struct hd_udp *udp, const struct udp_outgoing *out) {
-	struct udp_backlog *backlog = &udp->backlog;
-	uint32_t bytes = outgoing_bytes(out);
-
-	if (!backlog->bytes)
-		backlog->bytes = malloc(UDP_BACKLOG_BYTES);
-	if (!backlog->bytes)
-		return false;
-	if (backlog->first > 0
-	    && (backlog->count == UDP_BACKLOG_PACKETS || backlog->used + bytes > UDP_BACKLOG_BYTES))
-		pack(backlog);
-	if (backlog->count == UDP_BACKLOG_PACKETS || backlog->used + bytes > UDP_BACKLOG_BYTES)
-		return false;
-	memcpy(backlog->bytes + backlog->used, udp->sender.heads + out->head, out->head_bytes);
-	if (out->payload_bytes > 0)
-		memcpy(backlog->bytes + backlog->used + out->head_bytes,
-		       out->payload,
-		       out->payload_bytes);
-	backlog->waiting[backlog->count++] = (struct udp_waiting){out->peer, backlog->used, bytes};
-	backlog->used += bytes;
-	udp->stats.waited++;
-	return true;
-}
-
-/* A packet of the queue is not sent now: to the backlog, or lost. */
-static void put_off(struct hd_udp *udp, const struct udp_outgoing *out) {
-	if (out->class == UDP_STRANGER)
-		udp->stats.drop_strangers++;
-	else if (out->class == UDP_CONTROL || !keep(udp, out))
-		udp->stats.send_errors++;
-}
-
-/* One packet may be sent in any case when the kernel holds none. */
-static bool fits(uint64_t held, uint64_t cost, uint64_t share) {
-	return held == 0 || held + cost <= share;
-}
-
-/* Removes packets from the queue that may not be sent now. Without chunks and strangers the kernel is not asked. */
-static void make_room(struct hd_udp *udp) {
-	struct udp_sender *sender = &udp->sender;
-	const uint64_t chunks = UDP_CHUNKS_SHARE(sender->buffer_bytes);
-	const uint64_t strangers = UDP_STRANGERS_SHARE(sender->buffer_bytes);
-	uint64_t held = bytes_held(udp);
-	bool wait = is_waiting(&udp->backlog); /* chunks stay in order */
-	uint32_t left = 0;
-
-	for (uint32_t i = 0; i < sender->count; i++) {
-		const struct udp_outgoing *out = &sender->queue[i];
-		uint64_t cost = cost_of(out);
-
-		if (out->class == UDP_CHUNK)
-			wait |= !fits(held, cost, chunks);
-		if ((out->class == UDP_CHUNK && wait)
-		    || (out->class == UDP_STRANGER && !fits(held, cost, strangers))) {
-			put_off(udp, out);
-			continue;
-		}
-		held += cost;
-		sender->queue[left++] = *out;
-	}
-	sender->count = left;
 }
 
 /* --- sending ----------------------------------------------------------------------------------- */
 
 enum send_fault {
-	FAULT_RETRY,
 	FAULT_SKIP, /* give up this message */
 	FAULT_FULL, /* nothing more can be sent now */
 	FAULT_REBUILD /* without GSO for a while */
@@ -250,8 +145,6 @@ static void pause_gso(struct udp_sender *sender) {
 
 static enum send_fault handle_fault(struct udp_sender *sender, int error, uint32_t packets) {
 	switch (error) {
-	case EINTR:
-		return FAULT_RETRY;
 	case EAGAIN:
 	case ENOBUFS:
 		return FAULT_FULL;
@@ -268,14 +161,49 @@ static enum send_fault handle_fault(struct udp_sender *sender, int error, uint32
 	}
 }
 
+bool udp_error_of_network(int error) {
+	const int errors[]
+		= {ENETUNREACH,
+		   EHOSTUNREACH,
+		   ENOPROTOOPT,
+		   ECONNREFUSED,
+		   EMSGSIZE,
+		   EOPNOTSUPP,
+		   EHOSTDOWN,
+		   ENONET,
+		   EPROTO};
+
+	for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+		if (errors[i] == error)
+			return true;
+	return false;
+}
+
+void udp_forget_errors(int fd) {
+	struct msghdr none = {0};
+
+	for (int i = 0; i < UDP_ERRORS_MAX; i++)
+		if (recvmsg(fd, &none, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+			break;
+}
+
+/* After a failed call. The error may be an ICMP message's that has come meanwhile: then the next call succeeds, or
+ * tells what is wrong with this message. */
+static bool is_to_be_repeated(const struct udp_sender *sender, int error, uint32_t *repeats) {
+	if (error != EINTR && !udp_error_of_network(error))
+		return false;
+	return (*repeats)++ < UDP_REPEATS_MAX;
+}
+
 /* Sends messages[0 .. count) of the queue from *first on. Returns why it stopped: FAULT_REBUILD, FAULT_FULL, or
  * FAULT_SKIP when all were handled. */
 static enum send_fault send_messages(struct hd_udp *udp, uint32_t count, uint32_t *first) {
 	struct udp_sender *sender = &udp->sender;
-	uint32_t next = 0, retries = 0;
+	uint32_t next = 0, repeats = 0;
 
 	while (next < count) {
 		int sent = sendmmsg(sender->fd, &sender->message[next], count - next, MSG_DONTWAIT);
+		int error = errno;
 		enum send_fault fault;
 
 		udp->stats.send_calls++;
@@ -284,31 +212,30 @@ static enum send_fault send_messages(struct hd_udp *udp, uint32_t count, uint32_
 			if (sender->packets[next] > 1)
 				sender->gso_pause = 0;
 			*first += sender->packets[next++];
-			retries = 0;
+			repeats = 0;
 		}
-		if (sent > 0)
+		if (sent > 0 || is_to_be_repeated(sender, error, &repeats))
 			continue;
-		fault = handle_fault(sender, errno, sender->packets[next]);
+		if (error == ENOBUFS)
+			udp_room_refused(&udp->room, udp_bytes_held(udp));
+		fault = handle_fault(sender, error, sender->packets[next]);
 		if (fault == FAULT_REBUILD || fault == FAULT_FULL)
 			return fault;
-		if (fault == FAULT_RETRY && retries++ < 4)
-			continue;
 		udp->stats.send_errors += sender->packets[next];
 		*first += sender->packets[next++];
-		retries = 0;
+		repeats = 0;
 	}
 	return FAULT_SKIP;
 }
 
-/* Sends the queue. Returns the number of packets handled: all, unless the socket is full. */
-static uint32_t send_queue(struct hd_udp *udp) {
+/* Sends queue[first .. end). Returns the end of what was handled: `end`, unless the socket is full. */
+static uint32_t send_queue(struct hd_udp *udp, uint32_t first, uint32_t end) {
 	struct udp_sender *sender = &udp->sender;
-	uint32_t first = 0;
 
 	if (sender->gso_back_at != 0 && hd_wait_now() >= sender->gso_back_at)
 		sender->gso_back_at = 0;
-	while (first < sender->count) {
-		uint32_t messages = build_messages(sender, first);
+	while (first < end) {
+		uint32_t messages = build_messages(sender, first, end);
 
 		if (send_messages(udp, messages, &first) == FAULT_FULL)
 			break;
@@ -322,73 +249,59 @@ static void clear(struct udp_sender *sender) {
 	sender->shared = 0;
 }
 
-/* Moves the oldest waiting chunks into the queue, as many as there is room for. */
-static void take_from_backlog(struct hd_udp *udp) {
-	struct udp_sender *sender = &udp->sender;
-	const struct udp_backlog *backlog = &udp->backlog;
-	const uint64_t chunks = UDP_CHUNKS_SHARE(sender->buffer_bytes);
-	uint64_t held = bytes_held(udp);
-
-	for (uint32_t i = backlog->first;
-	     i < backlog->count && sender->count < UDP_SEND_PACKETS_MAX;
-	     i++) {
-		const struct udp_waiting *waiting = &backlog->waiting[i];
-		uint64_t cost = waiting->bytes + UDP_PACKET_COST;
-
-		if (!fits(held, cost, chunks))
-			break;
-		held += cost;
-		sender->queue[sender->count++] = (struct udp_outgoing){
-			.peer = waiting->peer,
-			.class = UDP_CHUNK,
-			.payload = backlog->bytes + waiting->at,
-			.payload_bytes = waiting->bytes,
-		};
-	}
-}
-
 static void send_backlog(struct hd_udp *udp) {
 	struct udp_sender *sender = &udp->sender;
-	struct udp_backlog *backlog = &udp->backlog;
 	uint32_t done, asked;
 
 	do {
-		take_from_backlog(udp);
+		udp_backlog_take(udp);
 		asked = sender->count;
-		done = send_queue(udp);
-		backlog->first += done;
+		done = send_queue(udp, 0, asked);
+		udp_backlog_sent(udp, done);
 		clear(sender);
-	} while (is_waiting(backlog) && done > 0 && done == asked);
-	if (!is_waiting(backlog))
-		backlog->used = backlog->first = backlog->count = 0;
-	backlog->retry_at = is_waiting(backlog) ? hd_wait_now() + UDP_BACKLOG_WAIT : HD_NEVER;
+	} while (udp_backlog_waits(udp) && done > 0 && done == asked);
 }
 
-/* Moves packets of sessions ahead of packets queued before them: a heartbeat does not wait for chunks, nor is it lost
- * when these have filled the socket. The order stays the same otherwise. */
-static void control_first(struct udp_sender *sender) {
-	struct udp_outgoing *others = sender->others;
-	uint32_t control = 0, left = 0;
+/* Packets of sessions go ahead of those queued before them: a heartbeat does not wait for chunks, nor is it lost when
+ * these have filled the socket. Then strangers, then chunks; the order stays the same otherwise. */
+static void sort_by_class(struct udp_sender *sender) {
+	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < sender->count; i++)
-		if (sender->queue[i].class == UDP_CONTROL)
-			sender->queue[control++] = sender->queue[i];
-		else
-			others[left++] = sender->queue[i];
-	memcpy(&sender->queue[control], others, left * sizeof others[0]);
+	for (uint8_t class = 0; class < UDP_CLASSES; class ++)
+		for (uint32_t i = 0; i < sender->count; i++)
+			if (sender->queue[i].class == class)
+				sender->sorted[count++] = sender->queue[i];
+	memcpy(sender->queue, sender->sorted, count * sizeof sender->queue[0]);
+}
+
+/* The end of the packets of the queue from `first` on that may be sent now. */
+static uint32_t end_of_room(struct hd_udp *udp, uint32_t first) {
+	uint64_t held;
+
+	if (udp->sender.shared == 0)
+		return udp->sender.count;
+	held = udp_bytes_held(udp);
+	if (first > 0 && held == 0) /* what was handed over has left at once */
+		udp_room_learn(&udp->room, held);
+	return udp_room_end(udp, first, held);
 }
 
 void udp_flush(struct hd_udp *udp) {
 	struct udp_sender *sender = &udp->sender;
+	uint32_t first = 0, end = 0;
 
 	if (sender->shared > 0 && sender->shared < sender->count)
-		control_first(sender);
-	if (sender->shared > 0)
-		make_room(udp);
-	for (uint32_t i = send_queue(udp); i < sender->count; i++)
-		put_off(udp, &sender->queue[i]);
+		sort_by_class(sender);
+	while (first == end && first < sender->count) {
+		end = end_of_room(udp, first);
+		if (end == first)
+			break;
+		first = send_queue(udp, first, end);
+	}
+	for (; first < sender->count; first++)
+		udp_put_off(udp, &sender->queue[first]);
 	clear(sender);
-	if (is_waiting(&udp->backlog))
+	if (udp_backlog_waits(udp))
 		send_backlog(udp);
 }
 
