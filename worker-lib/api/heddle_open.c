@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening a job from options and the environment, and leaving it. */
-#include "hd_text.h"
+/* Opening a job, and leaving it. */
 #include "heddle_aggregator.h"
 #include "heddle_environment.h"
 #include "heddle_private.h"
+#include "heddle_setup.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -13,116 +13,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-/* --- options -------------------------------------------------------------------------------- */
-
-static int resolve(const char *text, const char *what, struct hd_addr *addr) {
-	int rc;
-
-	if (!text)
-		return 0;
-	rc = hd_driver_resolve(text, addr);
-	if (rc < 0)
-		return heddle_fail(rc, "%s: '%.128s': %s", what, text, hd_driver_resolve_error(rc));
-	return 0;
-}
-
-struct setup {
-	struct heddle_options options;
-	struct hd_worker_config worker;
-	struct hd_driver_config driver;
-	char name[HD_NAME_BYTES_MAX + 1], host[HD_NAME_BYTES_MAX + 1];
-};
-
-static int set_rank(struct heddle *fabric, struct setup *setup) {
-	int rc = 0;
-
-	fabric->rank = setup->options.rank;
-	if (fabric->rank < 0)
-		rc = heddle_number_from_env("HEDDLE_RANK", 0, HD_WORKERS_MAX - 1, 0, &fabric->rank);
-	if (rc == 0 && fabric->rank >= HD_WORKERS_MAX)
-		rc = heddle_fail(
-			-EINVAL, "rank: %d is beyond %d", fabric->rank, HEDDLE_WORKERS_MAX - 1
-		);
-	if (rc == 0)
-		rc = heddle_number_from_env(
-			"HEDDLE_WORLD_SIZE", 1, HD_WORKERS_MAX, 1, &fabric->world_size
-		);
-	setup->worker.rank = (uint16_t)fabric->rank;
-	setup->worker.world = (uint16_t)fabric->world_size;
-	(void)snprintf(setup->name, sizeof setup->name, "w%d", fabric->rank);
-	setup->worker.name = setup->name;
-	return rc;
-}
-
-static int set_host(struct setup *setup) {
-	const char *host = heddle_text_or_env(setup->options.host, "HEDDLE_HOST");
-
-	if (host && strlen(host) > HD_NAME_BYTES_MAX)
-		return heddle_fail(
-			-EINVAL, "host: longer than %d bytes (HD_NAME_BYTES_MAX)", HD_NAME_BYTES_MAX
-		);
-	if (host)
-		(void)snprintf(setup->host, sizeof setup->host, "%s", host);
-	else if (gethostname(setup->host, sizeof setup->host - 1) < 0)
-		return heddle_fail(-errno, "host name: %s", heddle_strerror(errno));
-	setup->worker.host = setup->host;
-	return 0;
-}
-
-static int set_addresses(struct setup *setup) {
-	const struct heddle_options *options = &setup->options;
-	const char *controller = heddle_text_or_env(options->controller, "HEDDLE_CONTROLLER");
-	const char *server = heddle_text_or_env(options->server, "HEDDLE_SERVER");
-	const char *bind = heddle_text_or_env(options->bind, "HEDDLE_BIND");
-	int rc;
-
-	if (!controller && !server)
-		return heddle_fail(
-			-EDESTADDRREQ,
-			"no controller and no server: set HEDDLE_CONTROLLER or HEDDLE_SERVER"
-		);
-	rc = resolve(controller, "controller", &setup->worker.controller);
-	if (rc == 0)
-		rc = resolve(server, "server", &setup->worker.server);
-	if (rc == 0)
-		rc = resolve(bind, "bind", &setup->driver.bind);
-	/* Without a port: any free one, as several workers share a machine. */
-	if (bind && !strchr(bind, ':'))
-		setup->driver.bind.port = 0;
-	return rc;
-}
-
-static int
-read_options(struct heddle *fabric, const struct heddle_options *options, struct setup *setup) {
-	struct heddle_options none = HEDDLE_OPTIONS_INIT;
-	int rc;
-
-	if (options && options->size != sizeof none)
-		return heddle_fail(-EINVAL, "options: size is not that of this version");
-	setup->options = options ? *options : none;
-	fabric->manual = setup->options.manual != 0;
-	fabric->log = setup->options.log;
-	fabric->log_arg = setup->options.log_arg;
-	if (setup->options.chunk_bytes > HD_CHUNK_BYTES_MAX || setup->options.chunk_bytes % 4 != 0)
-		return heddle_fail(
-			-EINVAL,
-			"chunk_bytes: not a multiple of 4 up to %d (HD_CHUNK_BYTES_MAX)",
-			HD_CHUNK_BYTES_MAX
-		);
-	if (!(setup->options.job_weight >= 0) || isinf(setup->options.job_weight))
-		return heddle_fail(
-			-EINVAL,
-			"job_weight: %g must be finite and above 0 (0: 1)",
-			(double)setup->options.job_weight
-		);
-	rc = set_rank(fabric, setup);
-	if (rc == 0)
-		rc = set_host(setup);
-	if (rc == 0)
-		rc = set_addresses(setup);
-	return rc;
-}
 
 /* --- opening -------------------------------------------------------------------------------- */
 
@@ -148,7 +38,7 @@ static int copy_spec(struct heddle *fabric, const struct heddle_spec *spec) {
 	return 0;
 }
 
-static int read_keys(struct heddle *fabric, const struct setup *setup) {
+static int read_keys(struct heddle *fabric, const struct heddle_setup *setup) {
 	const char *path = heddle_text_or_env(setup->options.key_file, "HEDDLE_KEY_FILE");
 	char error[HD_TEXT_BYTES_MAX];
 	int rc;
@@ -173,11 +63,12 @@ static void on_log_trouble(void *owner, const char *sentence) {
 	fabric->log(fabric->log_arg, HEDDLE_LOG_WARNING, text);
 }
 
-static int open_driver(struct heddle *fabric, struct setup *setup) {
+static int open_driver(struct heddle *fabric, struct heddle_setup *setup) {
 	const char *events = heddle_text_or_env(setup->options.events, "HEDDLE_EVENTS");
 	char error[HD_TEXT_BYTES_MAX];
 	int rc;
 
+	events = setup->is_group ? NULL : events;
 	setup->driver.event = events || fabric->log ? heddle_on_event : NULL;
 	setup->driver.woken = heddle_on_woken;
 	setup->driver.owner = fabric;
@@ -196,7 +87,7 @@ static int open_driver(struct heddle *fabric, struct setup *setup) {
 }
 
 /* Payload of one packet: what was asked for, 0 if nothing was. */
-static int choose_chunk(struct setup *setup) {
+static int choose_chunk(struct heddle_setup *setup) {
 	int bytes, rc;
 
 	if (setup->options.chunk_bytes > 0)
@@ -210,7 +101,7 @@ static int choose_chunk(struct setup *setup) {
 	return rc;
 }
 
-static int open_worker(struct heddle *fabric, struct setup *setup) {
+static int open_worker(struct heddle *fabric, struct heddle_setup *setup) {
 	struct hd_worker_config *config = &setup->worker;
 	int rc = hd_program_entropy(config->seed), keep_mb;
 
@@ -266,6 +157,7 @@ static void close_parts(struct heddle *fabric) {
 	(void)hd_event_log_close(fabric->events);
 	hd_keyring_fini(&fabric->keys);
 	heddle_spec_destroy(fabric->spec);
+	heddle_forget_options(&fabric->opened);
 	if (fabric->ended_fd >= 0)
 		close(fabric->ended_fd);
 	fabric->driver = NULL;
@@ -274,7 +166,7 @@ static void close_parts(struct heddle *fabric) {
 	fabric->ended_fd = -1;
 }
 
-static int open_aggregator(struct heddle *fabric, const struct setup *setup) {
+static int open_aggregator(struct heddle *fabric, const struct heddle_setup *setup) {
 	const struct heddle_aggregator_setup aggregator = {
 		.worker = &setup->worker,
 		.bind_ipv4 = setup->driver.bind.ipv4,
@@ -288,13 +180,14 @@ static int open_aggregator(struct heddle *fabric, const struct setup *setup) {
 static int open_parts(
 	struct heddle *fabric,
 	const struct heddle_spec *spec,
-	const struct heddle_options *options
+	const struct heddle_options *options,
+	bool is_group
 ) {
-	struct setup setup = {.options = HEDDLE_OPTIONS_INIT};
+	struct heddle_setup setup = {.options = HEDDLE_OPTIONS_INIT, .is_group = is_group};
 	int rc = copy_spec(fabric, spec);
 
 	if (rc == 0)
-		rc = read_options(fabric, options, &setup);
+		rc = heddle_read_options(fabric, options, &setup);
 	if (rc == 0)
 		rc = read_keys(fabric, &setup);
 	if (rc == 0)
@@ -303,6 +196,8 @@ static int open_parts(
 		rc = open_worker(fabric, &setup);
 	if (rc == 0)
 		rc = open_aggregator(fabric, &setup);
+	if (rc == 0)
+		rc = heddle_keep_options(&fabric->opened, &setup.options);
 	if (rc < 0)
 		return rc;
 	if (!fabric->manual) {
@@ -314,9 +209,10 @@ static int open_parts(
 	return rc < 0 || fabric->manual ? rc : heddle_start_thread(fabric);
 }
 
-int heddle_open(
+int heddle_open_as(
 	const struct heddle_spec *spec,
 	const struct heddle_options *options,
+	bool is_group,
 	struct heddle **out
 ) {
 	struct heddle *fabric;
@@ -339,7 +235,7 @@ int heddle_open(
 		free(fabric);
 		return rc;
 	}
-	rc = open_parts(fabric, spec, options);
+	rc = open_parts(fabric, spec, options, is_group);
 	if (rc < 0) {
 		close_parts(fabric);
 		pthread_mutex_lock(&fabric->lock);
@@ -348,6 +244,14 @@ int heddle_open(
 	}
 	*out = fabric;
 	return 0;
+}
+
+int heddle_open(
+	const struct heddle_spec *spec,
+	const struct heddle_options *options,
+	struct heddle **fabric
+) {
+	return heddle_open_as(spec, options, false, fabric);
 }
 
 static bool joined_or_refused(const void *arg) {

@@ -84,6 +84,7 @@ struct heddle {
 	pid_t pid;
 	bool manual;
 	int rank, world_size;
+	struct heddle_options opened; /* a group is opened like it */
 	uint64_t values;
 	struct heddle_spec *spec;
 	struct hd_keyring keys;
@@ -146,8 +147,6 @@ int heddle_check_status(const struct heddle_status *status);
 int heddle_check_push_options(const struct heddle_push_options *options);
 /* The job has a model: what is pushed and pulled. -EINVAL. */
 int heddle_check_model(const struct heddle *fabric);
-/* All of a description: what heddle_open() refuses. -EINVAL. */
-int heddle_check_spec(const struct heddle_spec *spec);
 /* Its updates are pushed as they are. -EINVAL. */
 int heddle_check_not_federated(const struct heddle *fabric);
 

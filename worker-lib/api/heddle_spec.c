@@ -2,6 +2,7 @@
 /* The job's description. */
 #include "hd_text.h"
 #include "heddle_private.h"
+#include "heddle_setup.h"
 
 #include <errno.h>
 #include <math.h>

@@ -37,10 +37,11 @@ struct heddle_options {
 	void *log_arg;
 	int observe; /* HEDDLE_OBSERVER: pull only; not a member, and no step waits for this worker */
 	int aggregator_mb; /* HEDDLE_AGGREGATOR_MB (without tensors 1024, else 0): MiB to add all-reduces; < 0: none */
+	int world_size; /* HEDDLE_WORLD_SIZE (1): workers for which the job's first collective waits */
 };
 #ifdef __cplusplus
 #define HEDDLE_OPTIONS_INIT                                                                        \
-	{ sizeof(struct heddle_options), 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(struct heddle_options), 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 #else
 #define HEDDLE_OPTIONS_INIT                                                                        \
 	{ .size = sizeof(struct heddle_options), .rank = -1 }
@@ -67,7 +68,25 @@ int heddle_leave(struct heddle *fabric, int timeout_ms);
  * -ECHILD (nothing was sent), or an errno of the socket. Call it once, when no other thread uses the handle. */
 int heddle_close(struct heddle *fabric, int timeout_ms);
 
-/* This worker's rank; the number of workers that heddle-run started (HEDDLE_WORLD_SIZE, else 1). -EINVAL, -ECHILD. */
+/*
+ * Opens a group: some workers of a job, with collectives of their own, which are matched among them only. Each of them
+ * calls it, whenever it likes; the others need not know of it. name: unlike those of the job's other open groups.
+ * ranks: `count` different ranks of the job, this worker's among them, the same list at all of them. Worker ranks[i]
+ * has rank i in the group, and `count` is its world size. A group is a job without tensors, on the fabric that this one
+ * was opened with: it has sockets and threads of its own, and counts among the jobs that a controller can have (256).
+ * It has no event log. Close it with heddle_close(); it may outlive `fabric`. Workers with different lists are in
+ * different groups, whose first collective waits for the rest. 0, -EINVAL (name: empty, not UTF-8, too long; ranks: out
+ * of range, twice, not this worker's), -EDESTADDRREQ (no controller), and everything that heddle_open() returns.
+ */
+int heddle_group_open(
+	struct heddle *fabric,
+	const char *name,
+	const int *ranks,
+	size_t count,
+	struct heddle **group
+);
+
+/* This worker's rank; the number of workers that the job was opened for (options.world_size). -EINVAL, -ECHILD. */
 int heddle_rank(const struct heddle *fabric);
 int heddle_world_size(const struct heddle *fabric);
 

@@ -141,6 +141,34 @@ def killed(address, keys):
     print(f"killed: {len(lost)} calls without their root, {len(good)} of those that are left")
 
 
+def groups(address, keys):
+    """Two groups, and all: each has an order of its own, and a death in one does not disturb the other."""
+    pair = ["allreduce,count=5000,exact=2,number=1", "broadcast,count=3000,root=1,number=2"]
+    three = ["allgather,count=700,exact=3,number=3", "alltoall,count=9999,exact=3,number=4",
+             "reduce_scatter,count=9999,exact=3,number=5"]
+    pair = [f"{call},group=0+1" for call in pair]
+    three = [f"{call},group=3+1+2" for call in three]
+    after = ["barrier", "wait", "allreduce,count=5000,exact={},group={},number=6"]
+    calls = [[*pair, *after], [three[0], *pair, *three[1:], *after], [*three, *after], [*three, *after]]
+    for rank, (size, group) in enumerate([(2, "0+1"), (2, "0+1"), (3, "3+1+2"), (3, "3+1+2")]):
+        calls[rank][-1] = calls[rank][-1].format(size, group)
+    with Job(address, keys, "groups", calls) as job:
+        for rank, mine in enumerate(calls):
+            for call in mine[:-2]:
+                one = job.line(rank)
+                size = WORKERS if call == "barrier" else call.count("+") + 1
+                check(is_good([one], size) and one["ranks"] == list(range(size)), f"rank {rank}: {call}: {one}")
+        job.running[3].send_signal(signal.SIGKILL)
+        for rank in (2, 1, 0):
+            job.go(rank)
+            job.line(rank)
+        one = job.line(2)
+        check(one["rc"] < 0 and one["reason"] == "members", f"its group has lost one: {one}")
+        check(is_good([job.line(0), job.line(1)], 2), "the other goes on")
+        job.end([0, 1, 2])
+    print(f"groups: {sum(map(len, calls))} calls")
+
+
 def main():
     with tempfile.TemporaryDirectory() as where:
         keys = write_keys(where)
@@ -149,6 +177,7 @@ def main():
         exact(controller.address, keys)
         whole(controller.address, keys)
         killed(controller.address, keys)
+        groups(controller.address, keys)
         controller.stop()
 
 

@@ -4,6 +4,7 @@
  *
  *   allreduce,count=40000,exact=4,tag=first       also reduce, reduce_scatter: sums
  *   gather,count=1000,root=2                      also broadcast, allgather, alltoall, scatter, barrier
+ *   allreduce,count=9,group=3+1,number=2          of a group, in which 3 has rank 0; number: of the call, for its values
  *   wait            reads a line of standard input
  *
  * Says `joined`, then for each call a line of JSON: its result, the reason and the words of an error, how many workers
@@ -21,15 +22,22 @@
 
 #define TIMEOUT_MS 15000
 #define WORKERS_MAX 16
+#define GROUPS_MAX 4
 
 struct call {
-	const char *name, *tag;
+	const char *name, *tag, *group; /* group: ranks, as in 3+1 */
 	uint64_t count;
 	unsigned exact, number;
 	int root;
 };
 
+struct group {
+	const char *text;
+	struct heddle *fabric;
+};
+
 struct worker {
+	struct group groups[GROUPS_MAX];
 	struct heddle *fabric;
 	int rank;
 	float *in, *out;
@@ -70,6 +78,10 @@ static struct call read_call(char *text, unsigned number) {
 			call.root = (int)strtol(value, NULL, 10);
 		else if (strcmp(word, "tag") == 0)
 			call.tag = value;
+		else if (strcmp(word, "group") == 0)
+			call.group = value;
+		else if (strcmp(word, "number") == 0)
+			call.number = (unsigned)strtoul(value, NULL, 10);
 		else
 			die("argument", word);
 	}
@@ -281,6 +293,50 @@ static void make(struct worker *w, const struct call *call) {
 	free(w->out);
 }
 
+static struct heddle *open_group(struct heddle *job, const char *text) {
+	struct heddle *group = NULL;
+	int ranks[WORKERS_MAX];
+	size_t count = 0;
+	char *end;
+
+	for (const char *at = text; count < WORKERS_MAX; at = end + 1) {
+		ranks[count++] = (int)strtol(at, &end, 10);
+		if (*end != '+')
+			break;
+	}
+	if (heddle_group_open(job, text, ranks, count, &group) < 0
+	    || heddle_wait_joined(group, TIMEOUT_MS, NULL, NULL) < 0)
+		die("group", heddle_last_error());
+	if (heddle_world_size(group) != (int)count)
+		die("group", "another size");
+	return group;
+}
+
+/* The group of the call, opened for the first one. */
+static struct heddle *group_of(struct worker *w, const struct call *call) {
+	for (int i = 0; i < GROUPS_MAX; i++) {
+		struct group *group = &w->groups[i];
+
+		if (!group->text)
+			*group = (struct group){call->group, open_group(w->fabric, call->group)};
+		if (strcmp(group->text, call->group) == 0)
+			return group->fabric;
+	}
+	die("group", "too many");
+	return NULL;
+}
+
+/* In a group, as its member. */
+static void make_anywhere(struct worker *w, const struct call *call) {
+	struct heddle *job = w->fabric;
+
+	if (call->group)
+		w->fabric = group_of(w, call);
+	w->rank = heddle_rank(w->fabric);
+	make(w, call);
+	w->fabric = job;
+}
+
 int main(int argc, char **argv) {
 	struct worker w = {0};
 	struct heddle_spec *spec;
@@ -289,14 +345,15 @@ int main(int argc, char **argv) {
 	    || heddle_wait_joined(w.fabric, TIMEOUT_MS, NULL, NULL) < 0)
 		die("open", heddle_last_error());
 	heddle_spec_destroy(spec);
-	w.rank = heddle_rank(w.fabric);
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	(void)printf("joined\n");
 	for (int i = 1; i < argc; i++) {
 		struct call call = read_call(argv[i], (unsigned)i);
 
-		make(&w, &call);
+		make_anywhere(&w, &call);
 	}
+	for (int i = 0; i < GROUPS_MAX; i++)
+		(void)heddle_close(w.groups[i].fabric, 5000);
 	(void)heddle_close(w.fabric, 5000);
 	return 0;
 }

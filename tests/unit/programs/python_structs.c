@@ -27,6 +27,7 @@ static void print_options(void) {
 	AT(heddle_options, log_arg);
 	AT(heddle_options, observe);
 	AT(heddle_options, aggregator_mb);
+	AT(heddle_options, world_size);
 	END();
 }
 

@@ -92,6 +92,24 @@ def test_types(job):
     assert x[0] == 0 and numpy.isnan(x[1])
 
 
+def test_groups(job):
+    """The last two in another order, the first one alone, and all of them: each has its own calls and ranks."""
+    rank, last = job.rank, job.world_size - 1
+    ranks = [0] if rank == 0 else list(range(last, 0, -1))
+    with job.group("part", ranks) as part, job.group("all", range(job.world_size)) as everybody:
+        assert (part.rank, part.world_size, part.values) == (ranks.index(rank), len(ranks), 0)
+        x = numpy.full(VALUES, rank, dtype=numpy.int32)
+        assert part.allreduce(x, exact=len(ranks), timeout=PATIENCE_S).workers == len(ranks)
+        assert (x == sum(ranks)).all()
+        assert part.broadcast(x, 0, exact=len(ranks), timeout=PATIENCE_S).workers == len(ranks)
+        assert everybody.barrier(exact=job.world_size, timeout=PATIENCE_S).workers == job.world_size
+    raised(ValueError, "closed", part.barrier)
+    raised(heddle.Error, "is missing", job.group, "part", [rank + 1])
+    raised(heddle.Error, "is there twice", job.group, "part", [rank, rank])
+    raised(heddle.Error, "count: 0", job.group, "part", [])
+    assert job.barrier(exact=job.world_size, timeout=PATIENCE_S).workers == job.world_size
+
+
 def test_collectives(job):
     """Each of them, of a number of values that the workers do not divide, and of copies that are no sums."""
     rank, world = job.rank, job.world_size

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A worker's membership in a job."""
 import atexit
-import contextlib
 import ctypes
 import errno
 import logging
@@ -22,7 +21,6 @@ POLL_S = 0.01
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO)
 logger = logging.getLogger("heddle")
 _open_jobs = weakref.WeakSet()
-_environment = threading.Lock()
 
 
 class Tensor(NamedTuple):
@@ -52,23 +50,6 @@ def _bytes(text):
     return None if text is None else os.fsencode(text)
 
 
-@contextlib.contextmanager
-def _world(size):
-    """The library takes the number of workers from HEDDLE_WORLD_SIZE when it opens a job."""
-    with _environment:
-        before = os.environ.get("HEDDLE_WORLD_SIZE")
-        size = size if size is not None else before or os.environ.get("WORLD_SIZE")
-        if size is not None:
-            os.environ["HEDDLE_WORLD_SIZE"] = str(size)
-        try:
-            yield
-        finally:
-            if before is not None:
-                os.environ["HEDDLE_WORLD_SIZE"] = before
-            else:
-                os.environ.pop("HEDDLE_WORLD_SIZE", None)
-
-
 class Job(Collectives):
     """Joins a job as one worker; leaves it at close() or at the end of a `with` block.
 
@@ -91,9 +72,7 @@ class Job(Collectives):
                  events: Optional[str] = None, rank: Optional[int] = None, world_size: Optional[int] = None,
                  keep_bytes: int = 0, chunk_bytes: int = 0, fallback_ms: int = 0, job_weight: float = 0.0,
                  observe: bool = False, aggregator_mb: int = 0):
-        self._handle, self._lock = None, threading.Lock()
-        self.fabric = Fabric()  #: of heddle.open(): the controller that this group of processes has started
-        self._orphans, self._tickets, self._notifiers = [], weakref.WeakSet(), weakref.WeakKeyDictionary()
+        self._prepare()
         spec = ctypes.c_void_p()
         checked(C.heddle_spec_create(_bytes(tenant), _bytes(name), ctypes.byref(spec)))
         try:
@@ -113,14 +92,18 @@ class Job(Collectives):
                 controller=_bytes(controller), server=_bytes(server), key_file=_bytes(key_file), host=_bytes(host),
                 bind=_bytes(bind), events=_bytes(events), rank=self._rank(rank), keep_bytes=keep_bytes,
                 chunk_bytes=chunk_bytes, fallback_ms=fallback_ms, job_weight=job_weight, log=_log,
-                observe=int(observe), aggregator_mb=aggregator_mb)
+                observe=int(observe), aggregator_mb=aggregator_mb, world_size=self._size(world_size))
             handle = ctypes.c_void_p()
-            with _world(world_size):
-                checked(C.heddle_open(spec, ctypes.byref(options), ctypes.byref(handle)))
+            checked(C.heddle_open(spec, ctypes.byref(options), ctypes.byref(handle)))
             self._handle = handle
         finally:
             C.heddle_spec_destroy(spec)
         _open_jobs.add(self)
+
+    def _prepare(self):
+        self._handle, self._lock, self._values = None, threading.Lock(), 0
+        self.fabric = Fabric()  #: of heddle.open(): the controller that this group of processes has started
+        self._orphans, self._tickets, self._notifiers = [], weakref.WeakSet(), weakref.WeakKeyDictionary()
 
     @staticmethod
     def _add(spec, tensor):
@@ -136,11 +119,33 @@ class Job(Collectives):
             raise ValueError(f"rank: {rank} is negative")
         return -1 if rank is None else rank
 
+    @staticmethod
+    def _size(size):
+        if size is None and "HEDDLE_WORLD_SIZE" not in os.environ and "WORLD_SIZE" in os.environ:
+            size = int(os.environ["WORLD_SIZE"])
+        if size is not None and size < 1:
+            raise ValueError(f"world_size: {size} is not positive")
+        return 0 if size is None else size
+
     def _open(self):
         if self._handle is None:
             raise ValueError("the job is closed")
         self._sweep()
         return self._handle
+
+    def group(self, name: str, ranks: Iterable[int]) -> "Job":
+        """Opens a group: the workers of these ranks, this one's among them, with collectives of their own. Each of them
+        calls it, with the same name and list; the others need not know of it. Worker ranks[i] has rank i in the group.
+        It is a job beside this one, to be closed. name: unlike those of this job's other open groups. Error: a rank out
+        of range, twice, or this worker's is missing; a name that is too long; and as for Job."""
+        ranks = list(ranks)
+        group, handle = Job.__new__(Job), ctypes.c_void_p()
+        group._prepare()
+        checked(C.heddle_group_open(
+            self._open(), name.encode(), (ctypes.c_int * len(ranks))(*ranks), len(ranks), ctypes.byref(handle)))
+        group._handle, group.fabric = handle, self.fabric  # the controller runs as long as either of them
+        _open_jobs.add(group)
+        return group
 
     # --- joining and leaving -------------------------------------------------------------------------------------
 
@@ -188,7 +193,7 @@ class Job(Collectives):
 
     @property
     def world_size(self) -> int:
-        """The number of workers that the launcher started (HEDDLE_WORLD_SIZE, else 1)."""
+        """The number of workers that the job was opened for."""
         return checked(C.heddle_world_size(self._open()))
 
     @property

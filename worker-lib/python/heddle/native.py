@@ -41,7 +41,7 @@ class Options(Sized):
                 ("events", ctypes.c_char_p), ("rank", ctypes.c_int), ("manual", ctypes.c_int),
                 ("keep_bytes", ctypes.c_uint64), ("chunk_bytes", ctypes.c_uint32), ("fallback_ms", ctypes.c_uint32),
                 ("job_weight", ctypes.c_float), ("log", LOG), ("log_arg", ctypes.c_void_p), ("observe", ctypes.c_int),
-                ("aggregator_mb", ctypes.c_int)]
+                ("aggregator_mb", ctypes.c_int), ("world_size", ctypes.c_int)]
 
 
 class PushOptions(Sized):
@@ -111,6 +111,7 @@ FUNCTIONS = {
     "heddle_spec_set_integrity": (None, [_p, _i]),
     "heddle_spec_value_count": (_u64, [_p]),
     "heddle_open": (_i, [_p, _to(Options), _to(_p)]),
+    "heddle_group_open": (_i, [_p, _s, ctypes.POINTER(_i), _size, _to(_p)]),
     "heddle_wait_joined": (_i, [_p, _i, _to(_u64), _to(_u32)]),
     "heddle_close": (_i, [_p, _i]),
     "heddle_rank": (_i, [_p]),

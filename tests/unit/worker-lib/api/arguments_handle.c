@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* --- the handle ------------------------------------------------------------------------------- */
 
@@ -49,6 +50,11 @@ static void open_(struct arguments_scene *s) {
 	options.aggregator_mb = INT_MAX;
 	refused(heddle_open(s->spec, &options, &fabric), "aggregator_mb: more than");
 	options.aggregator_mb = options.manual = 0;
+	options.world_size = 4097;
+	refused(heddle_open(s->spec, &options, &fabric), "world_size: 4097 is not in 1..4096");
+	options.world_size = -1;
+	refused(heddle_open(s->spec, &options, &fabric), "world_size: -1 is not in 1..4096");
+	options.world_size = 0;
 	options.controller = NULL;
 	options.job_weight = NAN;
 	refused(heddle_open(s->spec, &options, &fabric), "job_weight: nan");
@@ -72,6 +78,30 @@ static void leave(struct arguments_scene *s) {
 static void close_(struct arguments_scene *s) {
 	(void)s;
 	assert_int_equal(heddle_close(NULL, 0), 0);
+}
+
+static void group_open(struct arguments_scene *s) {
+	const int mine = heddle_rank(s->fabric), other = mine + 1;
+	const int twice[] = {mine, other, other}, far[] = {mine, 4096}, others[] = {other};
+	struct heddle *group = ANY;
+	char name[256];
+
+	memset(name, 'x', sizeof name);
+	name[sizeof name - 1] = '\0';
+	refused(heddle_group_open(NULL, "g", &mine, 1, &group), "handle: NULL");
+	refused(heddle_group_open(s->fabric, "g", &mine, 1, NULL), "group: NULL");
+	refused(heddle_group_open(s->fabric, "g", NULL, 1, &group), "ranks: NULL");
+	refused(heddle_group_open(s->fabric, "g", &mine, 0, &group), "count: 0 is not in 1..");
+	refused(heddle_group_open(s->fabric, "g", &mine, 5000, &group),
+		"count: 5000 is not in 1..");
+	refused(heddle_group_open(s->fabric, "g", far, 2, &group), "ranks: 4096 is not in 0..4095");
+	refused(heddle_group_open(s->fabric, "g", twice, 3, &group), "is there twice");
+	refused(heddle_group_open(s->fabric, "g", others, 1, &group), "is missing");
+	refused(heddle_group_open(s->fabric, NULL, &mine, 1, &group), "name: empty");
+	refused(heddle_group_open(s->fabric, "", &mine, 1, &group), "name: empty");
+	refused(heddle_group_open(s->fabric, name, &mine, 1, &group), "name: 255 bytes");
+	refused(heddle_group_open(s->fabric, "a\n", &mine, 1, &group), "job name: not UTF-8");
+	assert_ptr_equal(group, ANY);
 }
 
 static void rank(struct arguments_scene *s) {
@@ -341,6 +371,7 @@ const struct arguments_row arguments_handle[] = {
 	{"heddle_push_sparse", push_sparse},
 	{"heddle_push_sparse_start", push_sparse_start},
 	{"heddle_push_start", push_start},
+	{"heddle_group_open", group_open},
 	{"heddle_rank", rank},
 	{"heddle_ticket_cancel", ticket_cancel},
 	{"heddle_ticket_error", ticket_error},
