@@ -267,7 +267,7 @@ static void send_backlog(struct hd_udp *udp) {
 static void sort_by_class(struct udp_sender *sender) {
 	uint32_t count = 0;
 
-	for (uint8_t class = 0; class < UDP_CLASSES; class ++)
+	for (int class = 0; class < UDP_CLASSES; class ++)
 		for (uint32_t i = 0; i < sender->count; i++)
 			if (sender->queue[i].class == class)
 				sender->sorted[count++] = sender->queue[i];

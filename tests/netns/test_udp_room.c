@@ -157,7 +157,7 @@ int main(void) {
 		);
 		check(stats->send_errors == 0, "packets lost", stats->send_errors);
 		check(stats->waited > 0, "chunks that waited", stats->waited);
-		/* Chunks were on their way for 0.25 s after the last packet of a session was sent. */
+		/* The chunks need 0.3 s. */
 		check(nodes[i].last_session - began < 100 * HD_MS,
 		      "ns that sessions took",
 		      nodes[i].last_session - began);

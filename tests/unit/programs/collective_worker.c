@@ -4,7 +4,7 @@
  *
  *   allreduce,count=40000,exact=4,tag=first       also reduce, reduce_scatter: sums
  *   gather,count=1000,root=2                      also broadcast, allgather, alltoall, scatter, barrier
- *   allreduce,count=9,group=3+1,number=2          of a group, in which 3 has rank 0; number: of the call, for its values
+ *   allreduce,group=3+1,number=2                  in a group, where 3 has rank 0; its values depend on the number
  *   wait            reads a line of standard input
  *
  * Says `joined`, then for each call a line of JSON: its result, the reason and the words of an error, how many workers

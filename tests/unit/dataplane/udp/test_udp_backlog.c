@@ -75,7 +75,7 @@ static void test_small_buffer(void **state) {
 #define ROUNDS 20u
 
 struct talker {
-	struct hd_addr good, bad; /* nobody listens at the bad one */
+	struct hd_addr good, bad; /* no socket has the bad one */
 	uint32_t sent, received;
 };
 
