@@ -37,6 +37,9 @@
 #define UDP_HEADS_BYTES 262144
 #define UDP_GSO_SEGMENTS_MAX 64
 #define UDP_GSO_BYTES_MAX 65000
+/* On a link that is slower than we are. A queue that cannot hold all of a longer train drops its end, which we are not
+ * told: shapers take trains apart that are longer than their bucket, often 15 kB. */
+#define UDP_GSO_BYTES_SLOW 14800
 #define UDP_CHUNKS_SHARE(bytes)                                                                    \
 	((uint64_t)(bytes) / 8 * 7) /* of the send buffer; the rest is for control */
 #define UDP_STRANGERS_SHARE(bytes) ((uint64_t)(bytes) / 4)
@@ -70,6 +73,7 @@ struct udp_outgoing {
 
 struct udp_sender {
 	bool gso;
+	bool slow; /* the device is: chunks wait */
 	hd_ns gso_back_at; /* packets leave one by one until then, as GSO failed; 0: GSO is used */
 	hd_ns gso_pause; /* the last such pause; 0: GSO has worked since */
 	int fd;

@@ -40,6 +40,7 @@ static uint32_t run_length(const struct udp_sender *sender, uint32_t first, uint
 	const struct udp_outgoing *head = &sender->queue[first];
 	uint32_t size = udp_outgoing_bytes(head);
 	uint32_t total = size, n = 1;
+	uint32_t most = sender->slow ? UDP_GSO_BYTES_SLOW : UDP_GSO_BYTES_MAX;
 
 	if (!sender->gso || sender->gso_back_at != 0 || size == 0)
 		return 1;
@@ -49,7 +50,7 @@ static uint32_t run_length(const struct udp_sender *sender, uint32_t first, uint
 
 		if (!hd_addr_equal(next->peer, head->peer) || bytes > size || bytes == 0)
 			break;
-		if (total + bytes > UDP_GSO_BYTES_MAX)
+		if (total + bytes > most)
 			break;
 		total += bytes;
 		n++;
@@ -253,6 +254,7 @@ static void send_backlog(struct hd_udp *udp) {
 	struct udp_sender *sender = &udp->sender;
 	uint32_t done, asked;
 
+	sender->slow = true;
 	do {
 		udp_backlog_take(udp);
 		asked = sender->count;
@@ -260,6 +262,7 @@ static void send_backlog(struct hd_udp *udp) {
 		udp_backlog_sent(udp, done);
 		clear(sender);
 	} while (udp_backlog_waits(udp) && done > 0 && done == asked);
+	sender->slow = false;
 }
 
 /* Packets of sessions go ahead of those queued before them: a heartbeat does not wait for chunks, nor is it lost when
