@@ -36,9 +36,12 @@
 #define BUCKET_NS (5 * HD_SECOND)
 #define QUEUE_NOISE_MIN_NS (100 * HD_US) /* less than this is scheduling noise, not a queue */
 #define QUEUE_NOISE_MAX_NS (250 * HD_US)
-/* How long after a congestion a granted window stays limited. Shorter than the time between the transfers of one
- * worker: by then others use the link, and the window of a shared queue would starve a single one. */
+/* How long after a congestion, and where a queue stands after the last packet, a granted window stays limited. Shorter
+ * than the time between the transfers of one worker: by then others use the link, and the window of a shared queue
+ * would starve a single one. */
 #define MEMORY_NS (50 * HD_MS)
+/* A round longer than two round trips and this was held up by a machine: its delay is not that of a queue. */
+#define ROUND_LATE_NS HD_MS
 #define PACE_HEAD_ROOM 1.2
 #define PROBE 1.25
 #define RTT_UNKNOWN_NS HD_MS
@@ -66,54 +69,6 @@ static double clamp_window(const struct hd_path *path, double bytes) {
 
 static bool congested_within(const struct hd_path *path, hd_ns now, hd_ns span) {
 	return path->congested_at != 0 && now - path->congested_at < span;
-}
-
-void hd_path_set_rate(struct hd_path *path, hd_ns now, uint64_t rate_bps) {
-	hd_ns rtt = path->srtt ? path->srtt : RTT_UNKNOWN_NS;
-	/* Includes the interval between acknowledgements besides the round trip. */
-	double need
-		= (double)rate_bps / 8e9 * (double)(rtt + 200 * HD_US) + 4.0 * path->packet_bytes;
-
-	if (rate_bps == 0 || congested_within(path, now, MEMORY_NS))
-		return;
-	path->window_bytes = clamp_window(path, fmax(need, path->window_bytes));
-	path->slow_start_bytes = fmin(path->slow_start_bytes, path->window_bytes);
-}
-
-/* After a silence the window is out of date: it halves each second, and slow start leads back to its last value (RFC
- * 2861). */
-static void restart_after_idle(struct hd_path *path, hd_ns now) {
-	double initial = WINDOW_INITIAL_PACKETS * path->packet_bytes;
-	double old = path->window_bytes;
-
-	if (path->active_at == 0 || now - path->active_at < HD_SECOND)
-		return;
-	path->window_bytes
-		= fmax(fmin(old, initial),
-		       old * exp2(-(double)(now - path->active_at) / (double)HD_SECOND));
-	path->slow_start_bytes = fmax(path->slow_start_bytes, 0.75 * old);
-	path->active_at = now;
-}
-
-void hd_path_start(struct hd_path *path, hd_ns now, float weight, uint64_t rate_bps) {
-	weight = weight >= 1 ? weight : 1; /* also if it is NaN */
-	if (path->transfers == 0) {
-		restart_after_idle(path, now);
-		path->round_began = now; /* the pause does not count for the delivery rate */
-		path->round_acked = 0;
-	}
-	path->transfers++;
-	/* Each of the flows that the weight represents keeps its window. */
-	path->window_bytes
-		= clamp_window(path, path->window_bytes * (double)(weight / path->weight));
-	path->weight = weight;
-	hd_path_set_rate(path, now, rate_bps);
-}
-
-void hd_path_stop(struct hd_path *path) {
-	hd_assert(path->transfers > 0);
-	path->transfers--;
-	hd_assert(path->transfers > 0 || path->inflight_bytes == 0);
 }
 
 static void roll_buckets(struct hd_path *path, hd_ns now) {
@@ -155,7 +110,7 @@ static void end_round(struct hd_path *path, hd_ns now) {
 		path->delivery_bps
 			= path->delivery_bps > 0 ? 0.75 * path->delivery_bps + 0.25 * rate : rate;
 	}
-	if (path->round_samples > 0)
+	if (path->round_samples > 0 && elapsed <= 2.0 * (double)path->srtt + (double)ROUND_LATE_NS)
 		path->high.now = hd_ns_max(path->high.now, path->round_rtt);
 	path->round_began = now;
 	path->round_acked = 0;
@@ -207,6 +162,74 @@ static bool queue_stands(const struct hd_path *path) {
 		own = hd_ns_min(own, (hd_ns)(QUEUE_OWN_BYTES * 8e9 / path->delivery_bps));
 	return path->rtt_least != HD_NEVER && recent_rtt(path) > path->rtt_least + own;
 }
+
+/* --- transfers begin and end ------------------------------------------------------------------ */
+
+/* The round trip of a granted window. Where packets of ours were a moment ago and a queue stands, ours or others', it
+ * is that of the empty path. Otherwise each of the transfers that follow one another would take more of the queue than
+ * congestion control has left to it. */
+static hd_ns granted_rtt(const struct hd_path *path, hd_ns now) {
+	if (path->srtt == 0)
+		return RTT_UNKNOWN_NS;
+	if (now - path->active_at < MEMORY_NS && queue_stands(path))
+		return path->rtt_least;
+	return path->srtt;
+}
+
+static void take_grant(struct hd_path *path, hd_ns now, uint64_t rate_bps, hd_ns rtt) {
+	/* Includes the interval between acknowledgements besides the round trip. */
+	double need
+		= (double)rate_bps / 8e9 * (double)(rtt + 200 * HD_US) + 4.0 * path->packet_bytes;
+
+	if (rate_bps == 0 || congested_within(path, now, MEMORY_NS))
+		return;
+	path->window_bytes = clamp_window(path, fmax(need, path->window_bytes));
+	path->slow_start_bytes = fmin(path->slow_start_bytes, path->window_bytes);
+}
+
+void hd_path_set_rate(struct hd_path *path, hd_ns now, uint64_t rate_bps) {
+	take_grant(path, now, rate_bps, granted_rtt(path, now));
+}
+
+/* After a silence the window is out of date: it halves each second, and slow start leads back to its last value (RFC
+ * 2861). */
+static void restart_after_idle(struct hd_path *path, hd_ns now) {
+	double initial = WINDOW_INITIAL_PACKETS * path->packet_bytes;
+	double old = path->window_bytes;
+
+	if (path->active_at == 0 || now - path->active_at < HD_SECOND)
+		return;
+	path->window_bytes
+		= fmax(fmin(old, initial),
+		       old * exp2(-(double)(now - path->active_at) / (double)HD_SECOND));
+	path->slow_start_bytes = fmax(path->slow_start_bytes, 0.75 * old);
+	path->active_at = now;
+}
+
+void hd_path_start(struct hd_path *path, hd_ns now, float weight, uint64_t rate_bps) {
+	hd_ns rtt = granted_rtt(path, now);
+
+	weight = weight >= 1 ? weight : 1; /* also if it is NaN */
+	if (path->transfers == 0) {
+		restart_after_idle(path, now);
+		path->round_began = now; /* the pause does not count for the delivery rate */
+		path->round_acked = 0;
+	}
+	path->transfers++;
+	/* Each of the flows that the weight represents keeps its window. */
+	path->window_bytes
+		= clamp_window(path, path->window_bytes * (double)(weight / path->weight));
+	path->weight = weight;
+	take_grant(path, now, rate_bps, rtt);
+}
+
+void hd_path_stop(struct hd_path *path) {
+	hd_assert(path->transfers > 0);
+	path->transfers--;
+	hd_assert(path->transfers > 0 || path->inflight_bytes == 0);
+}
+
+/* --- congestion ---------------------------------------------------------------------------------- */
 
 /* The share d / w of the w flows that the losses of the last congestion hit. */
 static double hit_share(const struct hd_path *path) {

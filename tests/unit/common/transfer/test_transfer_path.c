@@ -66,20 +66,31 @@ static void test_path_weight(void **state) {
 }
 
 /* An acknowledgement each millisecond, of `arrived` packets that arrived and `lost` packets that were lost. */
-static hd_ns hear(struct hd_path *path, hd_ns now, hd_ns span, uint32_t arrived, uint32_t lost) {
+static hd_ns hear_after(
+	struct hd_path *path,
+	hd_ns now,
+	hd_ns span,
+	hd_ns rtt,
+	uint32_t arrived,
+	uint32_t lost
+) {
 	struct hd_ack_info info = {
 		.acked_bytes = arrived * PACKET,
 		.lost_bytes = lost * PACKET,
 		.lost_bursts = lost,
-		.rtt = HD_MS,
+		.rtt = rtt,
 	};
 	const hd_ns until = now + span;
 
 	for (; now < until; now += HD_MS) {
-		info.lost_sent_at = lost > 0 ? now - HD_MS : 0;
+		info.lost_sent_at = lost > 0 ? now - rtt : 0;
 		hd_path_on_ack(path, now, &info);
 	}
 	return now;
+}
+
+static hd_ns hear(struct hd_path *path, hd_ns now, hd_ns span, uint32_t arrived, uint32_t lost) {
+	return hear_after(path, now, span, HD_MS, arrived, lost);
 }
 
 static void test_path_ignores_little_loss(void **state) {
@@ -205,6 +216,62 @@ static void test_path_standing_queue(void **state) {
 	hd_path_stop(&path);
 }
 
+/* Beside a TCP flow that keeps a queue of 20 ms full: of transfers that follow one another, none takes more of the
+ * queue than congestion control has left to the one before. After a pause of 50 ms the grant counts. */
+static void test_path_grant_in_a_queue(void **state) {
+	const uint64_t granted = 50000000;
+	const double full = (double)granted / 8e3 * 20;
+	struct hd_path path;
+	hd_ns now = T0;
+
+	(void)state;
+	hd_path_init(&path, PACKET);
+	hd_path_hear_rtt(&path, 300 * HD_US);
+	hd_path_start(&path, now, 1, granted);
+	now = hear_after(&path, now, 300 * HD_MS, 20 * HD_MS, 2, 0);
+	hd_path_stop(&path);
+	path.window_bytes = 30.0 * PACKET;
+	for (int i = 0; i < 5; i++) {
+		hd_path_start(&path, now + HD_MS, 1, granted);
+		now = hear_after(&path, now + HD_MS, 100 * HD_MS, 20 * HD_MS, 2, 0);
+		hd_path_set_rate(&path, now, granted);
+		hd_path_stop(&path);
+		assert_true(path.window_bytes == 30.0 * PACKET);
+	}
+	hd_path_start(&path, now + 60 * HD_MS, 1, granted);
+	assert_true(path.window_bytes > full);
+	hd_path_stop(&path);
+	/* also after a longer one, that halves the window */
+	path.window_bytes = 30.0 * PACKET;
+	hd_path_start(&path, now + 2 * HD_SECOND, 1, granted);
+	assert_true(path.window_bytes > full);
+	hd_path_stop(&path);
+}
+
+/* A machine that stood still for 300 ms is no queue: with it for the range of the delay, a full queue of 20 ms would be
+ * little, and loss in it no congestion. */
+static void test_path_after_a_pause(void **state) {
+	struct hd_path path;
+	struct hd_ack_info late = {.acked_bytes = PACKET, .rtt = 300 * HD_MS};
+	hd_ns now = T0;
+	double before;
+
+	(void)state;
+	hd_path_init(&path, PACKET);
+	hd_path_start(&path, now, 1, 50000000);
+	now = hear(&path, now, 100 * HD_MS, 4, 0);
+	now += 300 * HD_MS;
+	for (int i = 0; i < 4; i++)
+		hd_path_on_ack(&path, now, &late);
+	now = hear(&path, now, 200 * HD_MS, 4, 0);
+	now = hear_after(&path, now, 200 * HD_MS, 20 * HD_MS, 4, 0);
+	before = path.window_bytes;
+	hear_after(&path, now, HD_MS, 20 * HD_MS, 4, 1);
+	assert_true(path.loss_average < 0.02);
+	assert_true(path.window_bytes < 0.75 * before);
+	hd_path_stop(&path);
+}
+
 /* A chunk for a switch's slots is acknowledged when all members have sent it: a trial would slow down all of them. */
 static void test_path_into_slots(void **state) {
 	struct hd_path path;
@@ -271,6 +338,8 @@ int main(void) {
 		cmocka_unit_test(test_path_finds_its_own_loss),
 		cmocka_unit_test(test_path_trial_ends),
 		cmocka_unit_test(test_path_standing_queue),
+		cmocka_unit_test(test_path_grant_in_a_queue),
+		cmocka_unit_test(test_path_after_a_pause),
 		cmocka_unit_test(test_path_into_slots),
 		cmocka_unit_test(test_path_fast_loss),
 		cmocka_unit_test(test_path_idle),
