@@ -177,22 +177,47 @@ void hd_compute_fini(struct hd_compute *compute) {
 	compute->fd = -1;
 }
 
+/* Returns the time that it slept, or -EINTR in *rc. */
+static hd_ns sleep_until(hd_ns until, int *rc) {
+	const hd_ns now = hd_compute_now();
+	const struct timespec when = {
+		.tv_sec = (time_t)(until / HD_SECOND),
+		.tv_nsec = (long)(until % HD_SECOND),
+	};
+
+	*rc = 0;
+	if (until <= now)
+		return 0;
+	if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) != 0)
+		*rc = -EINTR;
+	return hd_compute_now() - now;
+}
+
+static hd_ns span_of(const struct hd_compute *compute, double share) {
+	return (hd_ns)(share * compute->compute_ms * compute->factor * 1e6);
+}
+
 int hd_compute_pad(struct hd_compute *compute, hd_ns begun, char *error, size_t error_bytes) {
 	hd_ns now = hd_compute_now(), until;
-	struct timespec when;
 	int rc = follow(compute, now, error, error_bytes);
 
 	if (rc < 0)
 		return rc;
-	until = begun + (hd_ns)(compute->compute_ms * compute->factor * 1e6);
-	compute->compute_ns += now - begun;
+	until = begun + span_of(compute, 1);
+	compute->compute_ns += now - begun - compute->held_ns;
+	compute->held_ns = 0;
 	if (until <= now) {
 		compute->overruns += compute->compute_ms > 0.0;
 		return 0;
 	}
-	when = (struct timespec
-	){.tv_sec = (time_t)(until / HD_SECOND), .tv_nsec = (long)(until % HD_SECOND)};
-	rc = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL);
-	compute->padded_ns += hd_compute_now() - now;
-	return rc == 0 ? 0 : -EINTR;
+	compute->padded_ns += sleep_until(until, &rc);
+	return rc;
+}
+
+void hd_compute_hold(struct hd_compute *compute, hd_ns begun, double share) {
+	int rc;
+	const hd_ns slept = sleep_until(begun + span_of(compute, share), &rc);
+
+	compute->held_ns += slept;
+	compute->padded_ns += slept;
 }

@@ -16,11 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-#define BUFFERS_SIDE 128 /* from this size on BLAS uses its buffers */
-/* The memory that OpenBLAS maps at its first product, with a margin. If it gets none, it tries for ever. */
-#define BLAS_BYTES ((size_t)129 << 20)
 
 struct layer {
 	uint32_t in, out;
@@ -38,6 +33,7 @@ struct hd_model {
 	uint64_t values;
 	bool by_row; /* then only `values` of the above is used */
 	struct hd_row_model rows;
+	struct hd_model_watch watch;
 };
 
 static int parse_widths(const char *text, uint32_t *width, char *error, size_t error_bytes) {
@@ -215,39 +211,6 @@ int hd_model_create(
 	return 0;
 }
 
-int hd_model_take_buffers(void) {
-	static float a[BUFFERS_SIDE * BUFFERS_SIDE], b[BUFFERS_SIDE * BUFFERS_SIDE];
-	static bool taken;
-	void *there;
-
-	if (taken)
-		return 0;
-	there = mmap(NULL, BLAS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (there == MAP_FAILED)
-		return -ENOMEM;
-	(void)munmap(there, BLAS_BYTES);
-	/* Threads of BLAS would take the cores from the other workers of this machine. */
-	openblas_set_num_threads(1);
-	cblas_sgemm(
-		CblasRowMajor,
-		CblasNoTrans,
-		CblasNoTrans,
-		BUFFERS_SIDE,
-		BUFFERS_SIDE,
-		BUFFERS_SIDE,
-		1.0f,
-		a,
-		BUFFERS_SIDE,
-		a,
-		BUFFERS_SIDE,
-		0.0f,
-		b,
-		BUFFERS_SIDE
-	);
-	taken = true;
-	return 0;
-}
-
 void hd_model_destroy(struct hd_model *model) {
 	if (!model)
 		return;
@@ -278,6 +241,15 @@ bool hd_model_by_row(const struct hd_model *model) {
 	return model->by_row;
 }
 
+void hd_model_watch(struct hd_model *model, const struct hd_model_watch *watch) {
+	model->watch = *watch;
+}
+
+static void notify(const struct hd_model *model, uint64_t first, double loss) {
+	if (model->watch.ready)
+		model->watch.ready(model->watch.arg, first, loss);
+}
+
 double hd_model_gradient_rows(
 	struct hd_model *model,
 	const float *params,
@@ -286,8 +258,12 @@ double hd_model_gradient_rows(
 	uint32_t count,
 	float *grad
 ) {
+	double loss;
+
 	assert(model->by_row && count > 0);
-	return hd_row_model_gradient(&model->rows, params, dataset, rows, count, grad);
+	loss = hd_row_model_gradient(&model->rows, params, dataset, rows, count, grad);
+	notify(model, 0, loss);
+	return loss;
 }
 
 /* Fills every layer's activation; the last one holds the scores. */
@@ -421,12 +397,14 @@ double hd_model_gradient(
 		for (uint32_t c = 0; c < last->out; c++)
 			p[c] *= scale;
 	}
+	loss /= (double)rows;
 	for (uint32_t l = model->layer_count; l-- > 0;) {
 		const float *input = l == 0 ? x : model->layer[l - 1].activation;
 
 		backward_layer(model, l, params, input, rows, grad);
+		notify(model, model->layer[l].weight, loss);
 	}
-	return loss / (double)rows;
+	return loss;
 }
 
 static const float *

@@ -171,6 +171,13 @@ double hd_model_gradient(
 	uint32_t rows,
 	float *grad
 );
+/* Calls ready() during each gradient, whenever more of it is final: the values from `first` on, where a layer begins,
+ * from the last layer to the first (models that take rows: once, at the end). loss: what the gradient returns. */
+struct hd_model_watch {
+	void (*ready)(void *arg, uint64_t first, double loss); /* NULL: none */
+	void *arg;
+};
+void hd_model_watch(struct hd_model *model, const struct hd_model_watch *watch);
 /* Whether minibatches of this model are rows (struct hd_dataset.by_row); then the next function computes its
  * gradient. */
 bool hd_model_by_row(const struct hd_model *model);
@@ -209,6 +216,7 @@ struct hd_compute {
 	char buffer[256]; /* of an incomplete line */
 	size_t buffered;
 	hd_ns compute_ns, padded_ns; /* time in real steps, and in padding */
+	hd_ns held_ns; /* of the padding: within the present step */
 	uint64_t overruns; /* steps that took longer than they should have */
 };
 /* schedule may be NULL. Returns 0, -EINVAL ("schedule: line N: what"), -errno of the file. */
@@ -223,6 +231,8 @@ void hd_compute_fini(struct hd_compute *compute);
 /* Sleeps until `begun` + compute_ms x the present factor. Returns 0, -EINTR (a signal came), or
  * -EINVAL (the schedule is broken from here on; error as above). */
 int hd_compute_pad(struct hd_compute *compute, hd_ns begun, char *error, size_t error_bytes);
+/* Within a step: sleeps until this share of its time is over, for results that a part of the step yields. */
+void hd_compute_hold(struct hd_compute *compute, hd_ns begun, double share);
 /* CLOCK_MONOTONIC in ns. */
 hd_ns hd_compute_now(void);
 
