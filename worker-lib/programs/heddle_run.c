@@ -90,6 +90,16 @@ static const struct hd_option option_table[] = {
 		"one more, rank N, with HEDDLE_OBSERVER=1; when it succeeds the\n"
 		"others are stopped and the run has succeeded"
 	),
+	HD_OPTION_U32(
+		"least",
+		"N",
+		struct run_options,
+		least,
+		1,
+		RUN_PROCESSES_MAX - 1,
+		"a process that fails does not stop the others while N or more run, as in\n"
+		"elastic training (any failure stops all)"
+	),
 	HD_OPTION_FLAG(
 		"no-prefix",
 		struct run_options,
@@ -128,7 +138,7 @@ static const struct hd_option_program command_line = {
 	.after
 	= "\n"
 	  "The exit status is that of the first process that fails (128 + signal when one killed it); the\n"
-	  "others are stopped then.\n",
+	  "others are stopped then. With --least the status of a run in which any succeeded is 0.\n",
 	.column = 26,
 	.arguments = true,
 	.stops = true,
@@ -147,6 +157,10 @@ static int parse(int argc, char **argv, struct run_options *options) {
 		options->grace_ms = options->notice_s * 1000;
 	if (options->count == 0 || optind >= argc) {
 		(void)fputs("heddle-run: -n N and a program are needed (--help)\n", stderr);
+		return EX_USAGE;
+	}
+	if (options->least > 0 && options->observer) {
+		(void)fputs("heddle-run: --least, --observer: one or the other\n", stderr);
 		return EX_USAGE;
 	}
 	if (options->host && options->host_prefix) {

@@ -25,6 +25,8 @@ enum run_variable {
 
 struct run_options {
 	uint32_t count, grace_ms;
+	uint32_t
+		least; /* a failure stops none of the others while this number runs; 0: it stops all */
 	uint32_t notice_s; /* SIGTERM comes this long before the end; 0: it is no notice */
 	const char *environment[RUN_VARIABLES]; /* NULL: unchanged */
 	const char *host, *host_prefix, *events_dir;
@@ -56,6 +58,7 @@ struct run {
 	int signals; /* signalfd */
 	bool stopping;
 	bool signalled; /* to stop, by a signal */
+	bool succeeded; /* a process has */
 	bool unread; /* since then: output that is not read is dropped */
 	int status;
 	uint64_t kill_at; /* ms */

@@ -33,6 +33,22 @@ void run_stop(struct run *run, int status) {
 	signal_all(run, run->options.notice_s ? SIGINT : SIGTERM);
 }
 
+static void print_failure(const struct run_process *process, int code, int status) {
+	(void)fprintf(
+		stderr,
+		"heddle-run: rank %u: %s %d\n",
+		process->rank,
+		WIFEXITED(code) ? "exit status" : "killed by signal",
+		WIFEXITED(code) ? status : WTERMSIG(code)
+	);
+}
+
+/* Whether the others go on without one that has failed. When some have succeeded, the job is over, and those that are
+ * left end by themselves. */
+static bool is_spared(const struct run *run) {
+	return run->options.least > 0 && (run->alive >= run->options.least || run->succeeded);
+}
+
 static void ended(struct run *run, struct run_process *process, int code) {
 	int status = WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
 	bool observer = run->options.observer && process->rank == run->options.count;
@@ -43,17 +59,11 @@ static void ended(struct run *run, struct run_process *process, int code) {
 	(void)kill(-process->pid, SIGKILL);
 	if (run->stopping)
 		return;
-	if (observer || status != 0) {
-		if (status != 0)
-			(void)fprintf(
-				stderr,
-				"heddle-run: rank %u: %s %d\n",
-				process->rank,
-				WIFEXITED(code) ? "exit status" : "killed by signal",
-				WIFEXITED(code) ? status : WTERMSIG(code)
-			);
+	if (status != 0)
+		print_failure(process, code, status);
+	run->succeeded = run->succeeded || status == 0;
+	if (observer || (status != 0 && !is_spared(run)))
 		run_stop(run, status);
-	}
 }
 
 void run_reap(struct run *run) {
