@@ -3,6 +3,7 @@
  * heddle-train: trains a real model over the fabric. Three roles:
  *
  *   worker      pull -> gradient (padded to compute_ms) -> push, continue while it is in flight
+ *   --sync allreduce  a worker without a server (train_sync.h)
  *   --evaluate  an observer: pulls at intervals, prints the test accuracy, stops at the target
  *   --local     the same mathematics in one process, without a fabric: the reference
  */
@@ -172,6 +173,7 @@ int main(int argc, char **argv) {
 		status = train.options.local       ? train_local(&train) :
 			train.options.evaluate     ? train_evaluate(&train) :
 			train.options.is_federated ? train_client(&train) :
+			train.options.allreduce    ? train_sync(&train) :
 						     train_worker(&train);
 	finish(&train);
 	return status;

@@ -4,6 +4,7 @@
 #define HD_OPTIONS_H
 
 #include "hd_federated.h"
+#include "hd_option.h"
 #include "hd_trainer.h"
 #include "heddle.h"
 
@@ -13,6 +14,14 @@
 #define PUSHES_MAX 8 /* of one worker, in flight */
 #define TARGET_EVALUATIONS 3
 #define LOCAL_STEPS_MAX 1000000
+
+/* Options of --sync allreduce. */
+struct train_reduce {
+	uint32_t bucket_kib;
+	uint64_t check_every; /* steps between comparisons of the models; 0: at the end */
+	const char *step_log;
+};
+extern const struct hd_option train_reduce_options[];
 
 struct train_options {
 	const char *data, *model, *schedule, *json, *write_data, *loss_log;
@@ -25,6 +34,8 @@ struct train_options {
 	double compute_ms, seconds, target;
 	uint8_t sync; /* enum hd_sync */
 	uint32_t sync_count;
+	bool allreduce; /* no server: sync is NONE */
+	struct train_reduce reduce;
 	bool unsealed; /* chunks carry no MAC */
 	double grace; /* s from SIGTERM to the end; 0: it is no notice */
 	bool scaled; /* updates are scaled with the number of members */
@@ -59,6 +70,7 @@ struct train {
 	float scale; /* of updates from now on; */
 	float step_scale; /* factor of the server's step with them */
 	bool owned; /* the owner of the worker count sets it */
+	uint32_t averaged; /* all-reduce: gradients in the mean of the last step */
 };
 
 /* Set by SIGINT and SIGTERM: finish and report. */
@@ -77,9 +89,15 @@ int train_follow(struct train *train, struct heddle *fabric, uint64_t *change);
 /* Parses; prints help or an error by itself. Returns -1 to continue, else the exit status. */
 int train_parse(int argc, char **argv, struct train_options *options);
 
+/* Check the options that exclude each other, the first of them those of --sync allreduce: -1, or an exit status; they
+ * print errors by themselves. The first one is called before defaults are set. */
+int train_check_allreduce(const struct train_options *options);
+int train_check(const struct train_options *options);
+
 /* Each runs one role to its end and returns an exit status (sysexits.h). */
 int train_local(struct train *train);
 int train_worker(struct train *train);
+int train_sync(struct train *train);
 int train_evaluate(struct train *train);
 int train_client(struct train *train);
 

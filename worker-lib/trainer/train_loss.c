@@ -28,6 +28,8 @@ static uint32_t averaged(struct train_loss *log, const struct train *train, stru
 	const struct train_options *options = &train->options;
 	struct heddle_members members = HEDDLE_MEMBERS_INIT;
 
+	if (options->allreduce)
+		return train->averaged;
 	if (!fabric || options->sync == HD_SYNC_NONE)
 		return 1;
 	if (options->sync != HD_SYNC_ALL)

@@ -93,7 +93,8 @@ int train_follow(struct train *train, struct heddle *fabric, uint64_t *change) {
 			EX_CONFIG,
 			"admm: its updates are no gradients, and the job's owner scales them"
 		);
-	follow_scale(train, fabric, &members);
+	if (!options->allreduce) /* its sums say how many are in them */
+		follow_scale(train, fabric, &members);
 	return options->live ? deal_share(train, fabric, ranks, members.count) : EX_OK;
 }
 

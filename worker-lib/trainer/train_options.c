@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
+#define TAU_MAX 16 /* defaults of options that may not be given */
+#define INFLIGHT 2
+#define BUCKET_KIB 25600 /* as PyTorch's DistributedDataParallel */
 #define LABELS_MAX 64
 #define RATE_MAX 1e6
 #define DIV_MAX 1e12
@@ -138,8 +141,10 @@ static const struct hd_option option_table[] = {
 		"WHEN",
 		train_take_sync,
 		"when the server makes a step: async: of each update; full: of one of every worker;\n"
-		"nsync:N: of the first N workers'; nbatch:N: of the first N (async)"
+		"nsync:N: of the first N workers'; nbatch:N: of the first N (async). allreduce: no\n"
+		"server; each worker makes all steps, of the mean gradient of all that take part"
 	),
+	HD_OPTION_TABLE(train_reduce_options, struct train_options, reduce),
 	HD_OPTION_TAKE(
 		"integrity",
 		"on|off",
@@ -413,30 +418,6 @@ static int tell(void *owner, int code, const char *sentence) {
 	return train_fail(code, "%s", sentence);
 }
 
-static int check(const struct train_options *options) {
-	if (options->is_federated
-	    && (options->local || options->filtered || options->sparse
-		|| options->sync != HD_SYNC_NONE))
-		return train_fail(
-			EX_USAGE, "federated: not with --local, --filter, --sync or sparse payloads"
-		);
-	if (!options->is_federated && options->sync == HD_SYNC_FEDERATED)
-		return train_fail(
-			EX_USAGE, "sync: federated rounds are asked for with --federated"
-		);
-	if (options->local && options->evaluate)
-		return train_fail(EX_USAGE, "local and evaluate: one or the other");
-	if (options->local && options->steps == 0 && options->seconds <= 0.0)
-		return train_fail(EX_USAGE, "local: needs --steps or --seconds");
-	if (options->local && options->local_steps > 1 && options->admm <= 0.0f)
-		return train_fail(EX_USAGE, "local-steps: every step of --local is one");
-	if (options->filtered && options->rate <= 0.0f)
-		return train_fail(EX_USAGE, "filter: needs a learning rate above 0");
-	if (!options->filtered && (options->filter_block > 1 || options->filter_flush > 0))
-		return train_fail(EX_USAGE, "filter-block, filter-flush: without --filter");
-	return options->admm > 0.0f ? train_check_admm(options) : -1;
-}
-
 static int read_grace(double *grace) {
 	const char *text = getenv("HEDDLE_GRACE");
 
@@ -456,10 +437,9 @@ int train_parse(int argc, char **argv, struct train_options *options) {
 		.model = "softmax",
 		.batch = 32,
 		.rate = 0.1f,
-		.tau_max = 16,
 		.staleness_c = 1.0f,
 		.seed = 1,
-		.inflight = 2,
+		.reduce.bucket_kib = BUCKET_KIB,
 		.filter = -1.0f,
 		.local_steps = 1,
 		.join_ms = 30000,
@@ -472,8 +452,13 @@ int train_parse(int argc, char **argv, struct train_options *options) {
 		status = hd_options_read(&command_line, argc, argv, options, &errors);
 	if (status != 0)
 		return status < 0 ? EX_OK : status;
+	status = train_check_allreduce(options);
+	if (status >= 0)
+		return status;
+	options->tau_max = options->tau_max ? options->tau_max : TAU_MAX;
+	options->inflight = options->inflight ? options->inflight : INFLIGHT;
 	options->filtered = options->filter >= 0.0f;
 	if (options->admm > 0.0f)
 		options->inflight = 1; /* the next steps depend on the outcome of the last update */
-	return check(options);
+	return train_check(options);
 }

@@ -80,12 +80,22 @@ void train_steps_fini(struct train_steps *steps) {
 }
 
 int train_gradient(struct train *train, float *grad, struct train_summary *summary) {
+	return train_gradient_of(train, grad, true, hd_compute_now(), summary);
+}
+
+int train_gradient_of(
+	struct train *train,
+	float *grad,
+	bool next,
+	hd_ns begun,
+	struct train_summary *summary
+) {
 	struct hd_sampler *sampler = &train->sampler;
 	char error[HD_TEXT_BYTES_MAX];
-	hd_ns begun = hd_compute_now();
 	int rc;
 
-	hd_sampler_next(sampler);
+	if (next)
+		hd_sampler_next(sampler);
 	if (hd_model_by_row(train->model))
 		summary->loss_sum += hd_model_gradient_rows(
 			train->model,

@@ -31,5 +31,13 @@ float train_steps_scale(const struct train_steps *steps, const struct train *tra
 
 /* One minibatch's gradient at train->params, padded to --compute-ms. An exit status. */
 int train_gradient(struct train *train, float *grad, struct train_summary *summary);
+/* The same, of the next minibatch or the last one again, in a step that begun then. */
+int train_gradient_of(
+	struct train *train,
+	float *grad,
+	bool next,
+	hd_ns begun,
+	struct train_summary *summary
+);
 
 #endif

@@ -216,6 +216,32 @@ static json_t *compute_of(const struct hd_compute *compute) {
 	);
 }
 
+static json_t *allreduce_of(const struct train_sync_summary *sync) {
+	if (!sync->any)
+		return json_null();
+	return json_pack(
+		"{s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:b, s:f}",
+		"workers",
+		(int)sync->workers,
+		"buckets",
+		(int)sync->buckets,
+		"bucket_bytes",
+		(json_int_t)sync->bucket_bytes,
+		"joined_step",
+		(json_int_t)sync->joined_step,
+		"received",
+		(json_int_t)sync->received,
+		"attended",
+		(json_int_t)sync->attended,
+		"repeated",
+		(json_int_t)sync->repeated,
+		"equal",
+		(int)sync->equal,
+		"wait_s",
+		(double)sync->wait_ns * 1e-9
+	);
+}
+
 static void print_crc(const struct train *train, char crc[CRC_BYTES]) {
 	(void)snprintf(
 		crc,
@@ -227,7 +253,7 @@ static void print_crc(const struct train *train, char crc[CRC_BYTES]) {
 
 static json_t *updates_of(struct train *train, const struct train_summary *summary) {
 	return json_pack(
-		"{s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:b, s:o, s:o}",
+		"{s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:b, s:o, s:o, s:o}",
 		"steps",
 		(json_int_t)summary->steps,
 		"pushed",
@@ -263,7 +289,9 @@ static json_t *updates_of(struct train *train, const struct train_summary *summa
 		"staleness",
 		staleness_of(summary, train->options.tau_max),
 		"times_ms",
-		times_of(summary)
+		times_of(summary),
+		"allreduce",
+		allreduce_of(&summary->sync)
 	);
 }
 

@@ -7,6 +7,20 @@
 
 #define REASONS_MAX 32
 
+/* Of synchronous training by all-reduce. */
+struct train_sync_summary {
+	bool any;
+	uint32_t workers; /* in the last step */
+	uint32_t buckets;
+	uint64_t bucket_bytes;
+	uint64_t joined_step; /* of the first model that it had */
+	uint64_t received; /* models from other workers */
+	uint64_t attended; /* buckets of others before that */
+	uint64_t repeated; /* steps, of which an attempt failed */
+	bool equal; /* to the models of all others, when it ended */
+	hd_ns wait_ns; /* for sums, after the gradients */
+};
+
 struct train_summary {
 	const char *role;
 	int rank;
@@ -28,6 +42,7 @@ struct train_summary {
 	uint64_t gammas;
 	uint64_t reported_steps; /* that were reported to the owner of the worker count */
 	double reported_loss; /* sum of losses of these */
+	struct train_sync_summary sync;
 };
 
 /* After a push: reports the steps since the last report to the owner of the worker count (heddle_elastic.h). */

@@ -54,8 +54,14 @@ int train_take_scale(void *values, const char *text) {
 int train_take_sync(void *values, const char *text) {
 	struct train_options *options = values;
 
-	if (hd_sync_parse(text, &options->sync, &options->sync_count) < 0)
-		return wrong("sync", text, "async, full, nsync:N or nbatch:N, N from 1 to 4096");
+	options->allreduce = strcmp(text, "allreduce") == 0;
+	if (hd_sync_parse(options->allreduce ? "async" : text, &options->sync, &options->sync_count)
+	    < 0)
+		return wrong(
+			"sync",
+			text,
+			"async, full, nsync:N or nbatch:N, N from 1 to 4096; or allreduce"
+		);
 	if (options->sync == HD_SYNC_N_BATCH)
 		options->inflight = PUSHES_MAX; /* they wait for their step */
 	return 0;

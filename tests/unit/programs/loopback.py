@@ -585,11 +585,11 @@ class Trainer(unittest.TestCase):
         self.assertEqual([line for line in done.stdout.splitlines() if len(line) > 120], [])
         names = re.findall(r"^  --([a-z-]+)(?: \S+)?  +\S", done.stdout, re.MULTILINE)
         self.assertEqual(sorted(names), sorted(
-            "data write-data federated straggling client-labels model batch lr momentum weight-decay tau-max "
-            "div-max sync integrity staleness payload pull-payload filter filter-block filter-flush local-steps admm "
-            "seed first-step memory-mb compute-ms compute-schedule inflight synchronous steps seconds eval-every "
-            "join-ms grace shards scale-rate json loss-log quiet log-json local evaluate every-ms target "
-            "target-commits help version".split()))
+            "data write-data federated straggling client-labels model batch lr momentum weight-decay tau-max div-max "
+            "sync bucket-kib check-every step-log integrity staleness payload pull-payload filter filter-block "
+            "filter-flush local-steps admm seed first-step memory-mb compute-ms compute-schedule inflight synchronous "
+            "steps seconds eval-every join-ms grace shards scale-rate json loss-log quiet log-json local evaluate "
+            "every-ms target target-commits help version".split()))
 
 
 if __name__ == "__main__":
