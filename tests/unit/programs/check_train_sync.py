@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """heddle-train --sync allreduce on the loopback interface: a controller, heddle-run and no server. Every worker ends
-with the same bits; a worker that leaves or dies does not end the job (heddle-run --least); the first whose time is over
-ends it for all; and options that do not fit are refused by name.
+with the same bits, one alone with those of --local; a worker that leaves or dies does not end the job (heddle-run
+--least); the first whose time is over ends it for all; options that do not fit are refused by name.
 
 usage: check_train_sync.py HEDDLE_CONTROLLER HEDDLE_RUN HEDDLE_TRAIN"""
 import json
@@ -65,6 +65,12 @@ def check_refused():
     check(done.returncode == 64 and "--least, --observer" in done.stderr, done.stderr)
 
 
+def check_no_controller(job):
+    done = run(TRAIN, "--sync", "allreduce", "--join-ms", "300", env={
+        "HEDDLE_JOB": "none", "HEDDLE_CONTROLLER": "127.0.0.1:9", "HEDDLE_KEY_FILE": job.key})
+    check(done.returncode == 69 and "joining: " in done.stderr, (done.returncode, done.stderr))
+
+
 def check_steps(job):
     log = job.folder / "steps"
     summaries, _ = job.end(job.start("steps", 3, ["--steps", "60", "--momentum", "0.9", "--check-every", "25",
@@ -75,6 +81,15 @@ def check_steps(job):
     check([line["step"] for line in lines] == [*range(1, 61)], "a line for each step")
     check(all(line["members"] == [[0, 1, 2]] * summaries[0]["allreduce"]["buckets"] for line in lines), lines[0])
     check(pathlib.Path(f"{log}.2").read_text().count("\n") == 60, "rank 2's log")
+
+
+def check_alone(job):
+    """One worker makes the steps of --local, bit for bit: its batch is a power of two, so dividing loses nothing."""
+    words = ["--steps", "40", "--momentum", "0.9", "--weight-decay", "1e-3", "--batch", "32", "--seed", "7"]
+    summaries, _ = job.end(job.start("alone", 1, words))
+    done = run(TRAIN, "--local", "--model", "mlp:32", "--lr", "0.1", "--quiet", "--json", "-", *words)
+    check(done.returncode == 0, done.stderr)
+    check(summaries[0]["model_crc32"] == json.loads(done.stdout)["model_crc32"], "not the model of --local")
 
 
 def check_seconds(job):
@@ -121,7 +136,7 @@ def main():
         write_keys(folder)
         controller = Program(CONTROLLER, "--listen", "127.0.0.1:0", "--key-file", f"{folder}/keys")
         job = Job(folder, controller.address)
-        for part in (check_steps, check_seconds, check_losses, check_least):
+        for part in (check_no_controller, check_steps, check_alone, check_seconds, check_losses, check_least):
             part(job)
         controller.stop()
 
