@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 from .measure import SUM  # noqa: E402
 
 COLORS = {"unscheduled": "#c44e52", "tcp-ps": "#8c8c8c", "scheduled": "#2a7ab9", "aggregated": "#3a923a",
-          "ps-lite": "#8c8c8c", "ddp-gloo": "#dd8452"}
+          "ps-lite": "#8c8c8c", "ddp-gloo": "#dd8452", "ddp-heddle": "#8172b3", "heddle-sync": "#55a868"}
 SHARED = "#222222"  # a sum, or a model for several workers
 WINDOW_S = 6.0  # part of the run in the picture of the transfers
 WINDOW_FROM_S = 8.0

@@ -1,17 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Time to accuracy beside others' training: Heddle unscheduled, scheduled and aggregated, a plain parameter server on
-ps-lite, and PyTorch's DistributedDataParallel on Gloo and with Heddle's hook, on the same shaped links.
+ps-lite, PyTorch's DistributedDataParallel on Gloo and with Heddle's hook, and heddle-train without a server (--sync
+allreduce), on the same shaped links.
 
     tests/bench/bench_rivals.py BUILD [--ps-lite DIR] [--quick | --seeds N] [--grid] [--only MODE,...] [--json FILE]
                                 [--out DIR]
 
 Real processes in namespaces, as the demo runs them: same model, data, minibatches, initial weights, padded compute
 time and target; every TCP on CUBIC. ps-lite: asynchronous, pull, compute, push, wait, one server on the server's host.
-DDP: synchronous, no server; with Heddle's hook there is a controller, and the workers add. Each at its own best rate of
-a grid (--grid searches and stores it, one seed). Time begins when a mode's processes are ready (the rivals') or started
-(Heddle's). DIR has ps-lite's sources and build/libps.a; without it, and without python3-torch, the mode is left out
-and said. Needs root and what the demo needs.
+DDP: synchronous, no server; with Heddle's hook, and in heddle-sync, there is a controller, and the workers add. Each at
+its own best rate of a grid (--grid searches and stores it, one seed). Time begins when a mode's processes are ready
+(the rivals') or started (Heddle's). DIR has ps-lite's sources and build/libps.a; without it, and without python3-torch, the
+mode is left out and said. Needs root and what the demo needs.
 """
 import argparse
 import json
@@ -25,12 +26,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "testbed"))
 
-from lab import inside, modes, network, rates, report, run, sandbox, scenario  # noqa: E402
+from lab import inside, measure as results, modes, network, rates, report, run, sandbox, scenario  # noqa: E402
 
-MODES = ("unscheduled", "scheduled", "aggregated", "ps-lite", "ddp-gloo", "ddp-heddle")
-GRIDS = dict.fromkeys(("ddp-gloo", "ddp-heddle"), (0.01, 0.02, 0.05, 0.1, 0.2))  # a step: the mean of all gradients
+MODES = ("unscheduled", "scheduled", "aggregated", "ps-lite", "ddp-gloo", "ddp-heddle", "heddle-sync")
+# A step: the mean of all gradients.
+GRIDS = dict.fromkeys(("ddp-gloo", "ddp-heddle", "heddle-sync"), (0.01, 0.02, 0.05, 0.1, 0.2))
 OBSERVE_MS = modes.OBSERVE_MS
 PORT = "29500"
+STEP_LOG = "steps.jsonl"
 
 
 class Rival(modes.Plan):
@@ -109,7 +112,51 @@ class DdpHeddle(Ddp):
             "PYTHONPATH": str(ROOT / "worker-lib/python")}
 
 
-PLANS = {"ps-lite": PsLite, "ddp-gloo": Ddp, "ddp-heddle": DdpHeddle}
+class HeddleSync(modes.Plan):
+    """heddle-train without a server: rank 0 evaluates, within its padding, about as often as the observers."""
+    watcher = "w0"
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.gradients = self.scenario["workers"]
+
+    def infrastructure(self):
+        return [self.node("ctl")]
+
+    def monitors(self):
+        return []
+
+    def worker(self, rank, schedule, life):
+        job = self.scenario["job"]
+        words = ["--compute-ms", str(job["compute_ms"]), "--compute-schedule", str(schedule), "--quiet"]
+        if rank == 0:
+            words += ["--eval-every", str(max(1, round(OBSERVE_MS / max(1, job["compute_ms"])))), "--step-log",
+                      str(self.directory / STEP_LOG)]
+        host, command, environment = self.member(f"w{rank}", f"h{rank + 1}", rank, words, "")
+        command = [str(word) for word in command]
+        for name in ("--tau-max", "--sync", "--div-max", "--payload", "--pull-payload", "--staleness"):
+            del command[command.index(name):command.index(name) + 2]
+        del environment["HEDDLE_EVENTS"]
+        return host, [*command, "--sync", "allreduce", "--integrity", "off"], environment
+
+    def observer(self):
+        return None
+
+
+class SyncRun(run.Run):
+    """Its log of steps, as the others' events: a step is one update."""
+
+    def record(self):
+        with open(self.directory / "events-w0-1.jsonl", "w", encoding="ascii") as events:
+            for line in results.read_jsonl(self.directory / STEP_LOG):
+                for node, kind in (("w0", "pushed"), ("ps", "committed"), ("w0", "outcome")):
+                    events.write(json.dumps({"at_ns": line["at_ns"], "node": node, "event": kind, "round": line["step"],
+                                             "version": line["step"], "aux": 1}) + "\n")
+        return super().record()
+
+
+PLANS = {"ps-lite": PsLite, "ddp-gloo": Ddp, "ddp-heddle": DdpHeddle, "heddle-sync": HeddleSync}
+RUNS = {"heddle-sync": SyncRun}
 
 
 def cubic(net):
@@ -140,7 +187,7 @@ def measure(options, setting, base):
         for number, (mode, seed, rate) in enumerate(todo, 1):
             print(f"== {number} of {len(todo)}: {mode}, seed {seed}, learning rate {rate}", flush=True)
             directory = base / f"{number:03d}-{mode}"
-            one = run.Run(programs, net, setting, {
+            one = RUNS.get(mode, run.Run)(programs, net, setting, {
                 "mode": mode, "seed": seed, "learning_rate": rate, "directory": directory,
                 "plan": PLANS.get(mode, modes.Plan), "say": lambda line: print(f"   {line}", flush=True)})
             try:
