@@ -9,10 +9,10 @@ allreduce), on the same shaped links.
 
 Real processes in namespaces, as the demo runs them: same model, data, minibatches, initial weights, padded compute
 time and target; every TCP on CUBIC. ps-lite: asynchronous, pull, compute, push, wait, one server on the server's host.
-DDP: synchronous, no server; with Heddle's hook, and in heddle-sync, there is a controller, and the workers add. Each at
-its own best rate of a grid (--grid searches and stores it, one seed). Time begins when a mode's processes are ready
-(the rivals') or started (Heddle's). DIR has ps-lite's sources and build/libps.a; without it, and without python3-torch, the
-mode is left out and said. Needs root and what the demo needs.
+DDP: synchronous, no server; with Heddle's hook, and in heddle-sync, there is a controller, and the workers add. Each
+at its own best rate of a grid (--grid searches and stores it, one seed). Time begins when a mode's processes are ready
+(the rivals') or started (Heddle's). DIR has ps-lite's sources and build/libps.a; without it, and without
+python3-torch, the mode is left out and said. Needs root and what the demo needs.
 """
 import argparse
 import json

@@ -25,15 +25,15 @@ NET = "mlp:128,64"
 TRAIN = ["--sync", "allreduce", "--batch", BATCH, "--seed", SEED, "--quiet"]
 # model: momentum, steps, in which one is killed and another joins, KiB of a bucket, accuracy, steps whose losses are
 # compared with the reference's, and how near. Rounding errors grow in a net with ReLU, and shrink in a convex problem.
-RUNS = {NET: (MOMENTUM, 400, 80, 140, 16, 0.91, 30, 1e-4), "softmax": (0.5, 160, 40, 70, 1, 0.8, 160, 2e-5)}
+RUNS = {NET: (MOMENTUM, 320, 80, 140, 16, 0.91, 30, 1e-4), "softmax": (0.5, 160, 40, 70, 1, 0.8, 160, 2e-5)}
 
 
 class Job:
     """heddle-train on hosts h1, h2, ...; each worker's summary, step log and output are in the folder."""
 
-    def __init__(self, fab, net, name, *words):
+    def __init__(self, fab, net, name, *words, aggregator_mb=64):
         self.fab, self.net, self.name, self.words = fab, net, name, [*TRAIN, *words]
-        self.processes = {}
+        self.processes, self.aggregator_mb = {}, aggregator_mb
 
     def path(self, rank, kind):
         return self.fab.folder / f"{self.name}-{rank}.{kind}"
@@ -44,7 +44,8 @@ class Job:
         self.processes[rank] = self.fab.start(
             f"{self.name}-{rank}", host, self.fab.build / "worker-lib/heddle-train", *self.words, "--json",
             self.path(rank, "json"), "--step-log", log, *more,
-            env={**self.fab.member(self.name, rank, WORKERS, host), "OPENBLAS_NUM_THREADS": "1"})
+            env={**self.fab.member(self.name, rank, WORKERS, host), "OPENBLAS_NUM_THREADS": "1",
+                 "HEDDLE_AGGREGATOR_MB": str(self.aggregator_mb)})
 
     def steps(self, rank):
         log = self.fab.folder / (f"{self.name}.steps" + (f".{rank}" if rank else ""))
@@ -150,17 +151,24 @@ def elastic(fab, net, model):
 
 
 def other_settings(fab, net):
-    """A worker with another rate joins, is told which it should be, and leaves; the others repeat nothing."""
-    job = Job(fab, net, "settings", "--steps", 100, "--compute-ms", 8)
+    """Workers with another rate or size of buckets join, are told which it should be, and leave. With the other size
+    their calls match none: the others make that step again. All sums are those of an aggregator that stands apart."""
+    fab.start_node("aggregator", net.hosts[f"h{WORKERS + 1}"], "a1")
+    job = Job(fab, net, "settings", "--steps", 200, "--compute-ms", 8, aggregator_mb=0)
     for rank in range(WORKERS):
         job.start(rank, "--lr", RATE)
-    job.reaches(0, 20)
-    job.start(LATE, "--lr", 0.2)
-    job.end(LATE, 78)
-    assert "lr=0.100000001, not lr=0.200000003" in job.said(LATE), job.said(LATE)
+    for step, words, told in ((20, ["--lr", 0.2], "lr=0.100000001, not lr=0.200000003"),
+                              (60, ["--lr", RATE, "--bucket-kib", 1], "bucket-values=650, not bucket-values=217")):
+        job.reaches(0, step)
+        job.start(LATE, *words)
+        job.end(LATE, 78)
+        assert told in job.said(LATE), job.said(LATE)
     summaries = [job.end(rank) for rank in range(WORKERS)]
     assert len({summary["model_crc32"] for summary in summaries}) == 1, summaries
     assert all(summary["allreduce"]["equal"] for summary in summaries), summaries
+    again = [summary["allreduce"]["repeated"] for summary in summaries]
+    assert min(again) >= 1, again
+    assert all(summary["steps"] == 200 + count for summary, count in zip(summaries, again)), summaries
 
 
 def poke(pid, pattern):
