@@ -160,6 +160,7 @@ static bool queue_stands(const struct hd_path *path) {
 
 	if (path->delivery_bps > 0)
 		own = hd_ns_min(own, (hd_ns)(QUEUE_OWN_BYTES * 8e9 / path->delivery_bps));
+	own = hd_ns_max(own, noise_ns(path));
 	return path->rtt_least != HD_NEVER && recent_rtt(path) > path->rtt_least + own;
 }
 

@@ -57,9 +57,6 @@ static void set_options(struct hd_udp *udp, int fd) {
 	/* Whole packets up to the interface's MTU, fragments beyond it, here or at a router: too large a chunk size is
 	 * slow, not silent. ICMP, which can be forged, is not used: one packet would cost every peer its GSO. */
 	(void)setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &mtu, sizeof mtu);
-	/* So that a packet that a device's queue drops is refused with ENOBUFS. ICMP errors come along: see
-	 * udp_forget_errors(). */
-	(void)setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof on);
 	if (!config->no_gro)
 		(void)setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on);
 	udp->receive_window = (uint32_t)get_int(fd, SOL_SOCKET, SO_RCVBUF) / 2;
@@ -92,12 +89,11 @@ static void udp_event(struct hd_sink *sink, const struct hd_event *event) {
 
 static int receive(void *driver, struct hd_node node, hd_ns now, hd_ns until) {
 	struct hd_udp *udp = driver;
-	bool busy = until <= now; /* read the socket without asking epoll first */
-	bool readable = busy;
+	bool readable = until <= now; /* busy: read the socket without asking epoll first */
 	uint64_t before = udp->stats.received_packets;
 	int code = 0;
 
-	if (!busy)
+	if (!readable)
 		code = hd_wait_sleep(&udp->loop.wait, now, until, &readable);
 	if (code < 0)
 		return code;
@@ -106,8 +102,6 @@ static int receive(void *driver, struct hd_node node, hd_ns now, hd_ns until) {
 		if (code < 0)
 			return code;
 		readable = code > 0;
-		if (!busy && round == 0 && udp->stats.received_packets == before)
-			udp_forget_errors(udp->receiver.fd); /* these have woken it */
 	}
 	return udp->stats.received_packets != before;
 }

@@ -37,9 +37,9 @@
 #define UDP_HEADS_BYTES 262144
 #define UDP_GSO_SEGMENTS_MAX 64
 #define UDP_GSO_BYTES_MAX 65000
-/* On a link that is slower than we are. A queue that cannot hold all of a longer train drops its end, which we are not
- * told: shapers take trains apart that are longer than their bucket, often 15 kB. */
-#define UDP_GSO_BYTES_SLOW 14800
+/* The least of a train: shapers take those apart that are longer than their bucket, often 15 kB, and a full queue then
+ * drops the end of a train. */
+#define UDP_GSO_BYTES_LEAST 14800
 #define UDP_CHUNKS_SHARE(bytes)                                                                    \
 	((uint64_t)(bytes) / 8 * 7) /* of the send buffer; the rest is for control */
 #define UDP_STRANGERS_SHARE(bytes) ((uint64_t)(bytes) / 4)
@@ -47,14 +47,14 @@
 #define UDP_BACKLOG_BYTES (2u << 20)
 #define UDP_BACKLOG_PACKETS 2048
 #define UDP_BACKLOG_WAIT HD_MS /* then the socket is tried again */
-#define UDP_ROOM_LEAST 32768 /* two trains */
-#define UDP_ROOM_SAMPLES 32
-#define UDP_REPEATS_MAX 2 /* of a call that failed, perhaps by an ICMP message */
-#define UDP_ERRORS_MAX 64 /* ICMP messages that are dropped at a time */
+#define UDP_BACKLOG_WAIT_LEAST (HD_MS / 4)
 #define UDP_GSO_PAUSE HD_SECOND /* after a failure; doubled by each further one */
 #define UDP_GSO_PAUSE_MAX (64 * HD_SECOND)
+#define UDP_ROOM_LEAST 32768 /* two trains */
+#define UDP_ROOM_WINDOW (HD_MS / 2) /* a rate is measured for so long */
+#define UDP_ROOM_STUCK                                                                             \
+	(20 * HD_MS) /* bytes that have not moved for so long are not those of a queue */
 
-/* In the order in which they leave. */
 enum udp_class {
 	UDP_CONTROL,
 	UDP_STRANGER,
@@ -73,7 +73,7 @@ struct udp_outgoing {
 
 struct udp_sender {
 	bool gso;
-	bool slow; /* the device is: chunks wait */
+	uint32_t train_bytes; /* of a message, at most */
 	hd_ns gso_back_at; /* packets leave one by one until then, as GSO failed; 0: GSO is used */
 	hd_ns gso_pause; /* the last such pause; 0: GSO has worked since */
 	int fd;
@@ -95,12 +95,19 @@ struct udp_sender {
 	uint8_t heads[UDP_HEADS_BYTES];
 };
 
-/* Bytes of chunks that the kernel may hold, by its own accounting. */
+/* How many bytes of chunks the kernel may hold. All bytes are by its own accounting. */
 struct udp_room {
-	uint64_t least, most; /* the limit's range */
+	uint64_t most; /* of the send buffer */
 	uint64_t limit;
-	uint64_t slack; /* the least that it held of the last samples, taken while chunks waited */
-	uint32_t samples;
+	uint64_t rate; /* bytes/s that the device takes from us; 0: unknown */
+	/* The window in which the rate is measured, while chunks wait. */
+	hd_ns from; /* 0: none wait */
+	uint64_t held, handed; /* at its begin, and since */
+	bool was_empty;
+	/* Of what the kernel holds, what is not in a device's queue: packets for hosts whose address it does not find. */
+	uint64_t stuck;
+	uint64_t last; /* held when it was last looked at */
+	hd_ns moved_at; /* when it last became less */
 };
 
 /* Chunks that wait for room, in order. Whole packets, one after the other, in `bytes`. */
@@ -162,30 +169,33 @@ void udp_send(
 );
 /* Implements hd_sink.send_stranger. */
 void udp_send_stranger(struct hd_sink *sink, struct hd_addr peer, const void *packet, size_t bytes);
-/* Whether ICMP messages are told as this error, whichever peer they are about: the next call on the socket fails with
- * it, once. They can be forged, and change nothing here. */
-bool udp_error_of_network(int error);
-/* Drops the ICMP messages that the kernel keeps for us: while there are any, epoll says that the socket is readable. */
-void udp_forget_errors(int fd);
 /* Sends what there is room for; remaining chunks go into the backlog. */
 void udp_flush(struct hd_udp *udp);
 
 /* --- hd_udp_backlog.c ------------------------------------------------------------------------- */
 void udp_room_init(struct udp_room *room, uint32_t buffer_bytes);
-/* Chunks wait, and the kernel holds so much. */
-void udp_room_learn(struct udp_room *room, uint64_t held);
-/* A device's queue dropped a packet, and the kernel holds so much. */
-void udp_room_refused(struct udp_room *room, uint64_t held);
-/* Bytes that the kernel accounts to the socket now: packets in the queues of devices and of neighbours without an
- * address. */
+/* While chunks wait: the kernel holds so much, before more is handed to it, and afterwards. It was asked between these
+ * times. */
+void udp_room_look(struct udp_room *room, uint64_t held, hd_ns from, hd_ns to);
+void udp_room_gave(struct udp_room *room, uint64_t before, uint64_t after);
+/* None wait any more. */
+void udp_room_rest(struct udp_room *room);
+/* Whether there is nothing in a device's queue. */
+bool udp_room_empty(const struct udp_room *room, uint64_t held);
+/* Bytes of a train. */
+uint32_t udp_room_train(const struct udp_room *room);
+/* How long chunks wait until the kernel is asked again: half of what it may hold has left by then. */
+hd_ns udp_room_wait(const struct udp_room *room);
+/* Bytes that the kernel accounts to the socket now. */
 uint64_t udp_bytes_held(const struct hd_udp *udp);
-/* The end of the packets of the queue from `first` on that may be sent now that the kernel holds so much. */
-uint32_t udp_room_end(const struct hd_udp *udp, uint32_t first, uint64_t held);
+/* The end of the packets of the queue from `first` on that may be sent now. parts: so many were taken at once just
+ * before. */
+uint32_t udp_room_end(const struct hd_udp *udp, uint32_t first, uint64_t held, uint32_t parts);
 /* A packet of the queue is not sent now: to the backlog, or lost. */
 void udp_put_off(struct hd_udp *udp, const struct udp_outgoing *out);
 bool udp_backlog_waits(const struct hd_udp *udp);
 /* Moves the oldest waiting chunks into the empty queue, as many as there is room for. */
-void udp_backlog_take(struct hd_udp *udp);
+void udp_backlog_take(struct hd_udp *udp, uint64_t held);
 /* The first `count` of these are sent. */
 void udp_backlog_sent(struct hd_udp *udp, uint32_t count);
 

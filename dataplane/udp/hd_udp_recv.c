@@ -139,8 +139,6 @@ int udp_receive(struct hd_udp *udp, struct hd_node node) {
 
 	n = recvmmsg(receiver->fd, receiver->message, count, MSG_DONTWAIT, NULL);
 	udp->stats.receive_calls++;
-	if (n < 0 && udp_error_of_network(errno))
-		return 1;
 	if (n <= 0)
 		return n < 0 && errno != EAGAIN && errno != EINTR ? -errno : 0;
 	burst.now = hd_udp_now();

@@ -26,6 +26,7 @@ void udp_sender_init(struct udp_sender *sender, int fd, bool gso) {
 
 	sender->fd = fd;
 	sender->gso = gso;
+	sender->train_bytes = UDP_GSO_BYTES_MAX;
 	sender->gso_back_at = sender->gso_pause = 0;
 	sender->count = 0;
 	sender->heads_used = 0;
@@ -40,7 +41,6 @@ static uint32_t run_length(const struct udp_sender *sender, uint32_t first, uint
 	const struct udp_outgoing *head = &sender->queue[first];
 	uint32_t size = udp_outgoing_bytes(head);
 	uint32_t total = size, n = 1;
-	uint32_t most = sender->slow ? UDP_GSO_BYTES_SLOW : UDP_GSO_BYTES_MAX;
 
 	if (!sender->gso || sender->gso_back_at != 0 || size == 0)
 		return 1;
@@ -50,7 +50,7 @@ static uint32_t run_length(const struct udp_sender *sender, uint32_t first, uint
 
 		if (!hd_addr_equal(next->peer, head->peer) || bytes > size || bytes == 0)
 			break;
-		if (total + bytes > most)
+		if (total + bytes > sender->train_bytes)
 			break;
 		total += bytes;
 		n++;
@@ -131,6 +131,7 @@ static void count_sent(struct hd_udp *udp, uint32_t first, uint32_t n) {
 /* --- sending ----------------------------------------------------------------------------------- */
 
 enum send_fault {
+	FAULT_RETRY,
 	FAULT_SKIP, /* give up this message */
 	FAULT_FULL, /* nothing more can be sent now */
 	FAULT_REBUILD /* without GSO for a while */
@@ -146,6 +147,8 @@ static void pause_gso(struct udp_sender *sender) {
 
 static enum send_fault handle_fault(struct udp_sender *sender, int error, uint32_t packets) {
 	switch (error) {
+	case EINTR:
+		return FAULT_RETRY;
 	case EAGAIN:
 	case ENOBUFS:
 		return FAULT_FULL;
@@ -162,49 +165,14 @@ static enum send_fault handle_fault(struct udp_sender *sender, int error, uint32
 	}
 }
 
-bool udp_error_of_network(int error) {
-	const int errors[]
-		= {ENETUNREACH,
-		   EHOSTUNREACH,
-		   ENOPROTOOPT,
-		   ECONNREFUSED,
-		   EMSGSIZE,
-		   EOPNOTSUPP,
-		   EHOSTDOWN,
-		   ENONET,
-		   EPROTO};
-
-	for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
-		if (errors[i] == error)
-			return true;
-	return false;
-}
-
-void udp_forget_errors(int fd) {
-	struct msghdr none = {0};
-
-	for (int i = 0; i < UDP_ERRORS_MAX; i++)
-		if (recvmsg(fd, &none, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
-			break;
-}
-
-/* After a failed call. The error may be an ICMP message's that has come meanwhile: then the next call succeeds, or
- * tells what is wrong with this message. */
-static bool is_to_be_repeated(const struct udp_sender *sender, int error, uint32_t *repeats) {
-	if (error != EINTR && !udp_error_of_network(error))
-		return false;
-	return (*repeats)++ < UDP_REPEATS_MAX;
-}
-
 /* Sends messages[0 .. count) of the queue from *first on. Returns why it stopped: FAULT_REBUILD, FAULT_FULL, or
  * FAULT_SKIP when all were handled. */
 static enum send_fault send_messages(struct hd_udp *udp, uint32_t count, uint32_t *first) {
 	struct udp_sender *sender = &udp->sender;
-	uint32_t next = 0, repeats = 0;
+	uint32_t next = 0, retries = 0;
 
 	while (next < count) {
 		int sent = sendmmsg(sender->fd, &sender->message[next], count - next, MSG_DONTWAIT);
-		int error = errno;
 		enum send_fault fault;
 
 		udp->stats.send_calls++;
@@ -213,18 +181,18 @@ static enum send_fault send_messages(struct hd_udp *udp, uint32_t count, uint32_
 			if (sender->packets[next] > 1)
 				sender->gso_pause = 0;
 			*first += sender->packets[next++];
-			repeats = 0;
+			retries = 0;
 		}
-		if (sent > 0 || is_to_be_repeated(sender, error, &repeats))
+		if (sent > 0)
 			continue;
-		if (error == ENOBUFS)
-			udp_room_refused(&udp->room, udp_bytes_held(udp));
-		fault = handle_fault(sender, error, sender->packets[next]);
+		fault = handle_fault(sender, errno, sender->packets[next]);
 		if (fault == FAULT_REBUILD || fault == FAULT_FULL)
 			return fault;
+		if (fault == FAULT_RETRY && retries++ < 4)
+			continue;
 		udp->stats.send_errors += sender->packets[next];
 		*first += sender->packets[next++];
-		repeats = 0;
+		retries = 0;
 	}
 	return FAULT_SKIP;
 }
@@ -254,15 +222,24 @@ static void send_backlog(struct hd_udp *udp) {
 	struct udp_sender *sender = &udp->sender;
 	uint32_t done, asked;
 
-	sender->slow = true;
 	do {
-		udp_backlog_take(udp);
+		hd_ns from = hd_wait_now();
+		uint64_t before = udp_bytes_held(udp);
+
+		udp_room_look(&udp->room, before, from, hd_wait_now());
+		sender->train_bytes = udp_room_train(&udp->room);
+		udp_backlog_take(udp, before);
 		asked = sender->count;
 		done = send_queue(udp, 0, asked);
 		udp_backlog_sent(udp, done);
+		udp_room_gave(&udp->room, before, udp_bytes_held(udp));
 		clear(sender);
 	} while (udp_backlog_waits(udp) && done > 0 && done == asked);
-	sender->slow = false;
+	udp->backlog.retry_at = HD_NEVER;
+	if (udp_backlog_waits(udp))
+		udp->backlog.retry_at = hd_wait_now() + udp_room_wait(&udp->room);
+	else
+		udp_room_rest(&udp->room);
 }
 
 /* Packets of sessions go ahead of those queued before them: a heartbeat does not wait for chunks, nor is it lost when
@@ -277,30 +254,35 @@ static void sort_by_class(struct udp_sender *sender) {
 	memcpy(sender->queue, sender->sorted, count * sizeof sender->queue[0]);
 }
 
-/* The end of the packets of the queue from `first` on that may be sent now. */
-static uint32_t end_of_room(struct hd_udp *udp, uint32_t first) {
-	uint64_t held;
-
-	if (udp->sender.shared == 0)
-		return udp->sender.count;
-	held = udp_bytes_held(udp);
-	if (first > 0 && held == 0) /* what was handed over has left at once */
-		udp_room_learn(&udp->room, held);
-	return udp_room_end(udp, first, held);
-}
-
-void udp_flush(struct hd_udp *udp) {
+/* Sends the parts of the queue for which there is room. Returns the end of what was handled. */
+static uint32_t send_parts(struct hd_udp *udp) {
 	struct udp_sender *sender = &udp->sender;
-	uint32_t first = 0, end = 0;
+	uint32_t first = 0, end = 0, parts = 0;
 
-	if (sender->shared > 0 && sender->shared < sender->count)
-		sort_by_class(sender);
 	while (first == end && first < sender->count) {
-		end = end_of_room(udp, first);
+		uint64_t held = udp_bytes_held(udp);
+
+		if (parts > 0
+		    && udp_room_empty(&udp->room, held)) /* a device that takes all at once */
+			sender->train_bytes = UDP_GSO_BYTES_MAX;
+		else
+			parts = 0;
+		end = udp_room_end(udp, first, held, parts++);
 		if (end == first)
 			break;
 		first = send_queue(udp, first, end);
 	}
+	return first;
+}
+
+void udp_flush(struct hd_udp *udp) {
+	struct udp_sender *sender = &udp->sender;
+	uint32_t first;
+
+	if (sender->shared > 0 && sender->shared < sender->count)
+		sort_by_class(sender);
+	/* Without chunks and strangers the kernel is not asked. */
+	first = sender->shared > 0 ? send_parts(udp) : send_queue(udp, 0, sender->count);
 	for (; first < sender->count; first++)
 		udp_put_off(udp, &sender->queue[first]);
 	clear(sender);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two sockets of one host give far more to a slow link at once than its queue can hold. All chunks leave nevertheless,
- * each socket's in order, and packets of sessions overtake them:
+ * each socket's in order, and packets of sessions overtake them. So they do beside chunks for a host whose address the
+ * kernel does not find, and keeps for a while:
  *
  *      2 x CHUNKS chunks --> [queue of 128 kB] -- 100 Mbit/s -->
  *
@@ -22,8 +23,10 @@
 
 #define HERE 0x0a090001u
 #define PEER 0x0a090002u
+#define ABSENT 0x0a090003u
 #define SOCKETS 2
 #define CHUNKS 1200u /* of each socket */
+#define FOR_ABSENT 400u /* with the first of these, one of ten */
 #define A_TICK 10u /* chunks of one tick, and one packet of a session */
 #define HEAD 56
 #define CHUNK (HEAD + HD_CHUNK_BYTES_DEFAULT)
@@ -53,7 +56,7 @@ static void on_receive(
 
 static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	static const uint8_t payload[HD_CHUNK_BYTES_DEFAULT];
-	const struct hd_addr peer = {PEER, HD_PORT};
+	const struct hd_addr peer = {PEER, HD_PORT}, absent = {ABSENT, HD_PORT};
 	struct node *node = core;
 	uint8_t head[HEAD] = {0};
 
@@ -61,6 +64,8 @@ static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
 		hd_put32(head, node->chunks++);
 		sink->send(sink, peer, head, sizeof head, payload, sizeof payload);
 	}
+	if (node->chunks <= FOR_ABSENT)
+		sink->send(sink, absent, head, sizeof head, payload, sizeof payload);
 	hd_put32(head, node->chunks / A_TICK);
 	sink->send(sink, peer, head, sizeof head, NULL, 0);
 }

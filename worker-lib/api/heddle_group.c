@@ -71,6 +71,8 @@ name_of(char text[HD_NAME_BYTES_MAX + 1],
 
 	if (!name || !*name)
 		return heddle_fail(-EINVAL, "name: empty");
+	if (strchr(name, '/')) /* group c of job a/b is not group b/c of job a */
+		return heddle_fail(-EINVAL, "name: %.64s has a /", name);
 	bytes = snprintf(text, HD_NAME_BYTES_MAX + 1, "%s/%s#%08" PRIx32, job, name, hash);
 	if (bytes > HD_NAME_BYTES_MAX)
 		return heddle_fail(
@@ -100,6 +102,8 @@ int heddle_group_open(
 		return rc;
 	if (!group)
 		return heddle_fail(-EINVAL, "group: NULL");
+	if (fabric->opened.observe)
+		return heddle_fail(-EINVAL, "fabric: an observer is in no group");
 	index = index_of(fabric, ranks, count);
 	if (index < 0)
 		return index;

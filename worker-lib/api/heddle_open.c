@@ -38,11 +38,12 @@ static int copy_spec(struct heddle *fabric, const struct heddle_spec *spec) {
 	return 0;
 }
 
-static int read_keys(struct heddle *fabric, const struct heddle_setup *setup) {
+static int read_keys(struct heddle *fabric, struct heddle_setup *setup) {
 	const char *path = heddle_text_or_env(setup->options.key_file, "HEDDLE_KEY_FILE");
 	char error[HD_TEXT_BYTES_MAX];
 	int rc;
 
+	setup->options.key_file = path;
 	if (!path)
 		return heddle_fail(-EINVAL, "no key file: set HEDDLE_KEY_FILE");
 	rc = hd_program_read_keys(path, &fabric->keys, error, sizeof error);
@@ -116,7 +117,8 @@ static int open_worker(struct heddle *fabric, struct heddle_setup *setup) {
 	config->key_id = fabric->keys.keys[0].id;
 	config->spec = &fabric->spec->job;
 	config->job_weight = setup->options.job_weight;
-	config->observes = setup->options.observe || getenv("HEDDLE_OBSERVER") != NULL;
+	setup->options.observe |= getenv("HEDDLE_OBSERVER") != NULL;
+	config->observes = setup->options.observe;
 	config->chunk_bytes = setup->options.chunk_bytes;
 	config->keep_bytes_max = setup->options.keep_bytes > 0 ? setup->options.keep_bytes :
 								 (uint64_t)keep_mb << 20;

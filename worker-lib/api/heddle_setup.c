@@ -60,6 +60,8 @@ static int set_rank(struct heddle *fabric, struct heddle_setup *setup) {
 static int set_host(struct heddle_setup *setup) {
 	const char *host = heddle_text_or_env(setup->options.host, "HEDDLE_HOST");
 
+	setup->options.host = host;
+
 	if (host && strlen(host) > HD_NAME_BYTES_MAX)
 		return heddle_fail(
 			-EINVAL, "host: longer than %d bytes (HD_NAME_BYTES_MAX)", HD_NAME_BYTES_MAX
@@ -73,11 +75,15 @@ static int set_host(struct heddle_setup *setup) {
 }
 
 static int set_addresses(struct heddle_setup *setup) {
-	const struct heddle_options *options = &setup->options;
+	struct heddle_options *options = &setup->options;
 	const char *controller = heddle_text_or_env(options->controller, "HEDDLE_CONTROLLER");
 	const char *server = heddle_text_or_env(options->server, "HEDDLE_SERVER");
 	const char *bind = heddle_text_or_env(options->bind, "HEDDLE_BIND");
 	int rc;
+
+	options->controller = controller;
+	options->server = server;
+	options->bind = bind;
 
 	if (!controller && !server)
 		return heddle_fail(

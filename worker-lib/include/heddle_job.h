@@ -70,13 +70,14 @@ int heddle_close(struct heddle *fabric, int timeout_ms);
 
 /*
  * Opens a group: some workers of a job, with collectives of their own, which are matched among them only. Each of them
- * calls it, whenever it likes; the others need not know of it. name: unlike those of the job's other open groups.
- * ranks: `count` different ranks of the job, this worker's among them, the same list at all of them. Worker ranks[i]
- * has rank i in the group, and `count` is its world size. A group is a job without tensors, on the fabric that this one
- * was opened with: it has sockets and threads of its own, and counts among the jobs that a controller can have (256).
- * It has no event log. Close it with heddle_close(); it may outlive `fabric`. Workers with different lists are in
- * different groups, whose first collective waits for the rest. 0, -EINVAL (name: empty, not UTF-8, too long; ranks: out
- * of range, twice, not this worker's), -EDESTADDRREQ (no controller), and everything that heddle_open() returns.
+ * calls it, whenever it likes; the others need not know of it. name: unlike those of the job's other open groups; it is
+ * free again when all workers of the group have closed it. ranks: `count` different ranks of the job, this worker's
+ * among them, the same list at all of them. Worker ranks[i] has rank i in the group, and `count` is its world size. A
+ * group is a job without tensors, opened with the same options: it has sockets, threads and an aggregator of its own,
+ * and counts among the jobs that a controller can have (256). It has no event log. Close it with heddle_close(); it may
+ * outlive `fabric`, and uses its log function. Workers with different lists are in different groups, whose first
+ * collective waits for the rest. 0, -EINVAL (name: empty, not UTF-8, with a /, too long; ranks: out of range, twice, not
+ * this worker's; an observer), -ECHILD, and everything that heddle_open() returns.
  */
 int heddle_group_open(
 	struct heddle *fabric,

@@ -106,6 +106,7 @@ def test_groups(job):
     raised(ValueError, "closed", part.barrier)
     raised(heddle.Error, "is missing", job.group, "part", [rank + 1])
     raised(heddle.Error, "is there twice", job.group, "part", [rank, rank])
+    raised(ValueError, "out of range", job.group, "part", [rank, 2 ** 32 + 1])
     raised(heddle.Error, "count: 0", job.group, "part", [])
     assert job.barrier(exact=job.world_size, timeout=PATIENCE_S).workers == job.world_size
 

@@ -4,6 +4,7 @@ import atexit
 import ctypes
 import errno
 import logging
+import operator
 import os
 import threading
 import time
@@ -138,7 +139,9 @@ class Job(Collectives):
         calls it, with the same name and list; the others need not know of it. Worker ranks[i] has rank i in the group.
         It is a job beside this one, to be closed. name: unlike those of this job's other open groups. Error: a rank out
         of range, twice, or this worker's is missing; a name that is too long; and as for Job."""
-        ranks = list(ranks)
+        ranks = [operator.index(rank) for rank in ranks]
+        if any(not 0 <= rank <= 0xffff for rank in ranks):  # ctypes would take the lower bits
+            raise ValueError(f"ranks: {ranks} has one that is out of range")
         group, handle = Job.__new__(Job), ctypes.c_void_p()
         group._prepare()
         checked(C.heddle_group_open(

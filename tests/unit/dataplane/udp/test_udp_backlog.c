@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much the kernel may hold, and errors that ICMP brings. (Waiting: tests/netns/test_udp_room.c.) */
+/* How much the kernel may hold. (In real sockets: tests/netns/test_udp_room.c.) */
 #include "hd_udp_private.h"
 
-#include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,148 +9,121 @@
 
 #include <cmocka.h>
 
-#define LOOPBACK 0x7f000001u
 #define BUFFER (4u << 20)
 
-/* Samples that change nothing but the last. */
-static void learn(struct udp_room *room, uint64_t held, uint32_t samples) {
-	while (samples-- > 0)
-		udp_room_learn(room, held);
-}
-
-static void test_room_grows(void **state) {
+/* A device that takes `rate` bytes/s, and a socket that fills it up to its limit every `pause` for so long. */
+struct device {
 	struct udp_room room;
-
-	udp_room_init(&room, BUFFER);
-	assert_int_equal(room.limit, UDP_ROOM_LEAST);
-	udp_room_learn(&room, 0);
-	assert_int_equal(room.limit, UDP_ROOM_LEAST * 3 / 2);
-	learn(&room, 0, 50);
-	assert_int_equal(room.limit, UDP_CHUNKS_SHARE(BUFFER));
-}
-
-static void test_room_falls(void **state) {
-	struct udp_room room;
-
-	udp_room_init(&room, BUFFER);
-	learn(&room, 0, 5);
-	room.limit = 200000;
-	learn(&room, 150000, UDP_ROOM_SAMPLES - 1);
-	assert_int_equal(room.limit, 200000);
-	udp_room_learn(&room, 100000);
-	assert_int_equal(room.limit, 150000); /* less half of the least */
-	learn(&room, 20000, UDP_ROOM_SAMPLES - 1);
-	udp_room_learn(&room, 0); /* the samples before do not count any more */
-	assert_int_equal(room.limit, 225000);
-	learn(&room, 20000, UDP_ROOM_SAMPLES - 1);
-	assert_int_equal(room.limit, 225000);
-	learn(&room, 400000, 20 * UDP_ROOM_SAMPLES);
-	assert_int_equal(room.limit, UDP_ROOM_LEAST);
-}
-
-static void test_room_refused(void **state) {
-	struct udp_room room;
-
-	udp_room_init(&room, BUFFER);
-	learn(&room, 0, 10);
-	udp_room_refused(&room, 200000);
-	assert_int_equal(room.limit, 100000);
-	udp_room_refused(&room, 0); /* others fill the queue */
-	assert_int_equal(room.limit, UDP_ROOM_LEAST);
-}
-
-static void test_small_buffer(void **state) {
-	struct udp_room room;
-
-	udp_room_init(&room, 8192);
-	assert_int_equal(room.limit, UDP_CHUNKS_SHARE(8192));
-	udp_room_learn(&room, 0);
-	udp_room_refused(&room, 4000);
-	assert_int_equal(room.limit, UDP_CHUNKS_SHARE(8192));
-}
-
-/* --- ICMP ------------------------------------------------------------------------------------- */
-
-#define ROUNDS 20u
-
-struct talker {
-	struct hd_addr good, bad; /* no socket has the bad one */
-	uint32_t sent, received;
+	uint64_t rate, held, dead; /* dead: part of held that never leaves */
+	hd_ns now, before;
+	uint64_t sent;
 };
 
-static void on_receive(
-	void *core,
-	hd_ns now,
-	const struct hd_packet *packets,
-	size_t count,
-	struct hd_sink *sink
-) {
-	((struct talker *)core)->received += (uint32_t)count;
-}
+static void fill(struct device *d, hd_ns pause, hd_ns duration) {
+	for (hd_ns end = d->now + duration; d->now < end; d->now += pause) {
+		uint64_t leaves = (uint64_t)((double)d->rate * (double)(d->now - d->before) / 1e9);
+		uint64_t queued = d->held - d->dead, before;
 
-/* The kernel answers each packet to the bad one at once. */
-static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
-	static const uint8_t payload[64];
-	struct talker *talker = core;
-
-	if (talker->sent == ROUNDS)
-		return;
-	talker->sent++;
-	sink->send(sink, talker->bad, payload, 8, payload, 48);
-	sink->send(sink, talker->good, payload, 8, payload, 56);
-	sink->send(sink, talker->good, payload, 16, NULL, 0);
-}
-
-static hd_ns deadline(const void *core) {
-	const struct talker *talker = core;
-
-	return talker->good.port != 0 && talker->sent < ROUNDS ? 0 : HD_NEVER;
-}
-
-static const struct hd_core_ops ops = {on_receive, on_tick, deadline};
-
-static struct hd_udp *open_udp(void) {
-	const struct hd_udp_config config = {.bind = {LOOPBACK, 0}};
-	char error[128] = "";
-	struct hd_udp *udp = NULL;
-
-	assert_int_equal(hd_udp_open(&config, &udp, error, sizeof error), 0);
-	return udp;
-}
-
-static void poll_once(struct hd_udp *udp, struct talker *core, hd_ns wait) {
-	assert_int_equal(hd_udp_poll(udp, (struct hd_node){&ops, core}, hd_udp_now() + wait), 0);
-}
-
-/* Nothing is lost to others, and the thread sleeps afterwards. */
-static void test_refused_by_a_peer(void **state) {
-	struct hd_udp *from = open_udp(), *to = open_udp(), *gone = open_udp();
-	struct talker sender = {.good = hd_udp_bound(to), .bad = hd_udp_bound(gone)};
-	struct talker receiver = {0};
-	hd_ns limit = hd_udp_now() + 5 * HD_SECOND;
-	int polls = 0;
-
-	hd_udp_close(gone);
-	while (receiver.received < 2 * ROUNDS && hd_udp_now() < limit) {
-		poll_once(from, &sender, HD_MS);
-		poll_once(to, &receiver, HD_MS);
+		d->held -= leaves < queued ? leaves : queued;
+		before = d->held;
+		d->before = d->now;
+		udp_room_look(&d->room, before, d->now, d->now);
+		if (before < d->room.stuck + d->room.limit)
+			d->held = d->room.stuck + d->room.limit;
+		d->sent += d->held - before;
+		udp_room_gave(&d->room, before, d->held);
 	}
-	assert_int_equal(receiver.received, 2 * ROUNDS);
-	assert_int_equal(hd_udp_stats(from)->send_errors, 0);
-	for (limit = hd_udp_now() + 50 * HD_MS; hd_udp_now() < limit; polls++)
-		poll_once(from, &sender, 50 * HD_MS);
-	assert_true(polls <= 3);
-	hd_udp_close(from);
-	hd_udp_close(to);
+}
+
+static struct device device_of(double mbps) {
+	struct device d
+		= {.rate = (uint64_t)(mbps * 1e6 / 8), .now = HD_SECOND, .before = HD_SECOND};
+
+	udp_room_init(&d.room, BUFFER);
+	return d;
+}
+
+/* What leaves in half a millisecond and two trains, also when the thread was late for a while. */
+static void test_shaped(void **state) {
+	struct device d = device_of(200);
+
+	assert_int_equal(d.room.limit, UDP_ROOM_LEAST);
+	fill(&d, HD_MS / 4, HD_SECOND);
+	assert_in_range(d.room.limit, UDP_ROOM_LEAST + 12000, UDP_ROOM_LEAST + 13000);
+	assert_int_equal(udp_room_train(&d.room), UDP_GSO_BYTES_LEAST);
+	assert_in_range(udp_room_wait(&d.room), HD_MS * 8 / 10, HD_MS);
+	fill(&d, 10 * HD_MS, HD_SECOND); /* it is empty most of the time */
+	assert_in_range(d.room.limit, UDP_ROOM_LEAST + 12000, UDP_ROOM_LEAST + 13000);
+	d.rate /= 4;
+	fill(&d, HD_MS / 4, HD_SECOND);
+	assert_in_range(d.room.limit, UDP_ROOM_LEAST + 3000, UDP_ROOM_LEAST + 3500);
+}
+
+/* Found soon, whether the thread comes often or seldom. */
+static void test_fast(void **state) {
+	struct device d = device_of(10000);
+
+	fill(&d, HD_MS / 10, HD_SECOND / 10);
+	assert_in_range(d.room.limit, UDP_ROOM_LEAST + 600000, UDP_ROOM_LEAST + 650000);
+	assert_int_equal(udp_room_train(&d.room), UDP_GSO_BYTES_MAX);
+	assert_in_range(udp_room_wait(&d.room), UDP_BACKLOG_WAIT_LEAST, UDP_BACKLOG_WAIT / 3);
+	d = device_of(10000);
+	fill(&d, 2 * HD_US, HD_SECOND / 10);
+	assert_true(d.sent > d.rate / 10 * 9 / 10);
+}
+
+static void test_bounds(void **state) {
+	struct device d = device_of(1000000);
+
+	fill(&d, HD_MS / 4, HD_SECOND);
+	assert_int_equal(d.room.limit, UDP_CHUNKS_SHARE(BUFFER));
+	udp_room_init(&d.room, 8192);
+	assert_int_equal(d.room.limit, UDP_CHUNKS_SHARE(8192));
+	udp_room_init(&d.room, BUFFER);
+	assert_int_equal(udp_room_wait(&d.room), UDP_BACKLOG_WAIT);
+}
+
+/* Packets that wait for an address never leave: they do not keep the others back for longer than some ms. */
+static void test_dead_host(void **state) {
+	struct device d = device_of(200);
+
+	fill(&d, HD_MS / 4, HD_SECOND);
+	d.held += 200000;
+	d.dead = 200000;
+	d.sent = 0;
+	fill(&d, HD_MS / 4, HD_SECOND / 10);
+	assert_true(d.sent > d.rate / 10 * 7 / 10);
+	assert_in_range(d.room.stuck, 190000, 210000);
+	assert_in_range(d.room.limit, UDP_ROOM_LEAST, UDP_ROOM_LEAST + 13000);
+	d.held -= d.dead; /* its address is given up */
+	d.dead = 0;
+	fill(&d, HD_MS / 4, HD_SECOND / 10);
+	assert_in_range(d.held, 0, d.room.limit);
+}
+
+/* Chunks that wait now and then say nothing about the time in between. */
+static void test_rests(void **state) {
+	struct device d = device_of(200);
+	uint64_t limit;
+
+	fill(&d, HD_MS / 4, HD_SECOND);
+	limit = d.room.limit;
+	for (int i = 0; i < 100; i++) {
+		udp_room_rest(&d.room);
+		d.held = 0;
+		d.now += HD_SECOND;
+		fill(&d, HD_MS / 4, HD_MS);
+	}
+	assert_in_range(d.room.limit, limit * 9 / 10, limit * 11 / 10);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_room_grows),
-		cmocka_unit_test(test_room_falls),
-		cmocka_unit_test(test_room_refused),
-		cmocka_unit_test(test_small_buffer),
-		cmocka_unit_test(test_refused_by_a_peer),
+		cmocka_unit_test(test_shaped),
+		cmocka_unit_test(test_fast),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_dead_host),
+		cmocka_unit_test(test_rests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

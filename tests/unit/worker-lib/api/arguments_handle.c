@@ -100,6 +100,7 @@ static void group_open(struct arguments_scene *s) {
 	refused(heddle_group_open(s->fabric, NULL, &mine, 1, &group), "name: empty");
 	refused(heddle_group_open(s->fabric, "", &mine, 1, &group), "name: empty");
 	refused(heddle_group_open(s->fabric, name, &mine, 1, &group), "name: 255 bytes");
+	refused(heddle_group_open(s->fabric, "a/b", &mine, 1, &group), "name: a/b has a /");
 	refused(heddle_group_open(s->fabric, "a\n", &mine, 1, &group), "job name: not UTF-8");
 	assert_ptr_equal(group, ANY);
 }
