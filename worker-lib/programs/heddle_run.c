@@ -21,11 +21,29 @@ static const struct hd_option option_table[] = {
 		.letter = 'n',
 		.name = "count",
 		.value = "N",
-		.help = "how many, ranks 0..N-1",
+		.help = "how many on this machine",
 		.at = offsetof(struct run_options, count),
 		.least = 1,
 		.most = RUN_PROCESSES_MAX - 1,
 	},
+	HD_OPTION_U32(
+		"first-rank",
+		"K",
+		struct run_options,
+		first_rank,
+		0,
+		RUN_PROCESSES_MAX - 2,
+		"rank of the first of them (0)"
+	),
+	HD_OPTION_U32(
+		"world-size",
+		"N",
+		struct run_options,
+		world_size,
+		1,
+		RUN_PROCESSES_MAX - 1,
+		"workers of the job on all machines (K + those here)"
+	),
 	HD_OPTION_TEXT(
 		"controller",
 		"ADDR[:PORT]",
@@ -87,8 +105,8 @@ static const struct hd_option option_table[] = {
 		"observer",
 		struct run_options,
 		observer,
-		"one more, rank N, with HEDDLE_OBSERVER=1; when it succeeds the\n"
-		"others are stopped and the run has succeeded"
+		"one more, its rank is the world size, with HEDDLE_OBSERVER=1; when it\n"
+		"succeeds the others here are stopped and the run has succeeded"
 	),
 	HD_OPTION_U32(
 		"least",
@@ -131,9 +149,11 @@ static const struct hd_option option_table[] = {
 
 static const struct hd_option_program command_line = {
 	.name = "heddle-run",
-	.usage = "usage: heddle-run -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-		 "Starts N copies of a program that uses libheddle on this machine.\n"
-		 "\n",
+	.usage
+	= "usage: heddle-run -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+	  "Starts N copies of a program that uses libheddle on this machine. A job on several\n"
+	  "machines has one heddle-run on each, with ranks of its own (--first-rank).\n"
+	  "\n",
 	.table = option_table,
 	.after
 	= "\n"
@@ -143,6 +163,25 @@ static const struct hd_option_program command_line = {
 	.arguments = true,
 	.stops = true,
 };
+
+/* An exit status. */
+static int complete_ranks(struct run_options *options) {
+	uint32_t next = options->first_rank + options->count;
+	uint32_t most = options->world_size > 0 ? options->world_size : RUN_PROCESSES_MAX - 1;
+
+	if (options->world_size == 0)
+		options->world_size = next;
+	if (next <= most)
+		return EX_OK;
+	(void)fprintf(
+		stderr,
+		"heddle-run: -n %u, --first-rank %u: the ranks exceed the world size, %u\n",
+		options->count,
+		options->first_rank,
+		most
+	);
+	return EX_USAGE;
+}
 
 /* -1: continue; else the exit status. */
 static int parse(int argc, char **argv, struct run_options *options) {
@@ -163,6 +202,8 @@ static int parse(int argc, char **argv, struct run_options *options) {
 		(void)fputs("heddle-run: --least, --observer: one or the other\n", stderr);
 		return EX_USAGE;
 	}
+	if (complete_ranks(options) != EX_OK)
+		return EX_USAGE;
 	if (options->host && options->host_prefix) {
 		(void)fputs("heddle-run: --host, --host-prefix: one or the other\n", stderr);
 		return EX_USAGE;

@@ -27,6 +27,7 @@ struct run_options {
 	uint32_t count, grace_ms;
 	uint32_t
 		least; /* a failure stops none of the others while this number runs; 0: it stops all */
+	uint32_t first_rank, world_size; /* world_size: of the job, on all machines */
 	uint32_t notice_s; /* SIGTERM comes this long before the end; 0: it is no notice */
 	const char *environment[RUN_VARIABLES]; /* NULL: unchanged */
 	const char *host, *host_prefix, *events_dir;

@@ -51,7 +51,7 @@ static bool is_spared(const struct run *run) {
 
 static void ended(struct run *run, struct run_process *process, int code) {
 	int status = WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
-	bool observer = run->options.observer && process->rank == run->options.count;
+	bool observer = run->options.observer && process->rank == run->options.world_size;
 
 	process->running = false;
 	run->alive--;

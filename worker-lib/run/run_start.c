@@ -33,14 +33,23 @@ static void set_number(const char *name, uint32_t value) {
 	set(name, text);
 }
 
+/* By Heddle's names, and by those that PyTorch knows from torchrun. */
+static void set_ranks(const struct run_options *options, uint32_t rank) {
+	set_number("HEDDLE_RANK", rank);
+	set_number("HEDDLE_WORLD_SIZE", options->world_size);
+	set_number("RANK", rank);
+	set_number("WORLD_SIZE", options->world_size);
+	set_number("LOCAL_RANK", rank - options->first_rank);
+	set_number("LOCAL_WORLD_SIZE", options->count);
+}
+
 static void set_environment(const struct run_options *options, uint32_t rank) {
 	char text[4096];
 
 	for (int i = 0; i < RUN_VARIABLES; i++)
 		if (options->environment[i])
 			set(variables[i], options->environment[i]);
-	set_number("HEDDLE_RANK", rank);
-	set_number("HEDDLE_WORLD_SIZE", options->count);
+	set_ranks(options, rank);
 	if (options->host)
 		set("HEDDLE_HOST", options->host);
 	if (options->host_prefix) {
@@ -53,7 +62,7 @@ static void set_environment(const struct run_options *options, uint32_t rank) {
 	}
 	if (options->notice_s)
 		set_number("HEDDLE_GRACE", options->notice_s);
-	if (options->observer && rank == options->count)
+	if (options->observer && rank == options->world_size)
 		set("HEDDLE_OBSERVER", "1");
 	/* N processes share the cores: additional threads of BLAS only slow them down. */
 	(void)setenv("OPENBLAS_NUM_THREADS", "1", 0);
@@ -146,15 +155,25 @@ static int watch_signals(struct run *run) {
 	return run->signals < 0 ? -errno : 0;
 }
 
+/* The observer is the last process. */
+static uint32_t rank_of(const struct run_options *options, uint32_t index) {
+	return index < options->count ? options->first_rank + index : options->world_size;
+}
+
 int run_start(struct run *run) {
 	uint32_t all = run->options.count + run->options.observer;
 	int rc = watch_signals(run);
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	for (uint32_t rank = 0; rc == 0 && rank < all; rank++)
-		rc = start_one(run, rank);
+	for (uint32_t i = 0; rc == 0 && i < all; i++)
+		rc = start_one(run, rank_of(&run->options, i));
 	if (rc == 0)
 		return EX_OK;
-	(void)fprintf(stderr, "heddle-run: starting rank %u: %s\n", run->count, strerror(-rc));
+	(void)fprintf(
+		stderr,
+		"heddle-run: starting rank %u: %s\n",
+		rank_of(&run->options, run->count),
+		strerror(-rc)
+	);
 	return EX_OSERR;
 }
