@@ -13,13 +13,14 @@ import torch_ranks
 from processes import Program, check, write_keys
 
 CONTROLLER, LIBRARY, PACKAGE = sys.argv[1:4]
-SCRIPT = pathlib.Path(__file__).parent / "python_collectives.py"
+HERE = pathlib.Path(__file__).parent
+SCRIPT, PARTS = HERE / "python_collectives.py", HERE / "python_parts.py"
 DIES, PATIENCE_S = 1, 240
 
 
-def play(test, said, address, keys, dies=None):
+def play(script, test, said, address, keys, dies=None):
     """All say the same and end well; dies: the rank that is killed."""
-    ends = torch_ranks.play((SCRIPT, test), PATIENCE_S, HEDDLE_LIBRARY=LIBRARY, PYTHONPATH=PACKAGE,
+    ends = torch_ranks.play((script, test), PATIENCE_S, HEDDLE_LIBRARY=LIBRARY, PYTHONPATH=PACKAGE,
                             HEDDLE_CONTROLLER=address, HEDDLE_KEY_FILE=keys, HEDDLE_JOB=test)
     for rank, (code, output) in enumerate(ends):
         if rank == dies:
@@ -27,7 +28,7 @@ def play(test, said, address, keys, dies=None):
         else:
             check(code == 0 and output.splitlines()[-1:] == [said],
                   f"{test}: rank {rank}: {code}\n{output}\nall ranks: {ends}")
-    print(f"{test}: {said}")
+    print(f"{script.stem} {test}: {said}")
 
 
 def main():
@@ -38,8 +39,11 @@ def main():
         keys = write_keys(where)
         controller = Program(CONTROLLER, "--listen", "127.0.0.1:0", "--key-file", keys, "--state-dir", where)
         for test in ("whole", "objects", "works", "mismatch"):
-            play(test, "all as it must be", controller.address, keys)
-        play("death", "an error each", controller.address, keys, DIES)
+            play(SCRIPT, test, "all as it must be", controller.address, keys)
+        for test in ("whole", "order", "mismatch"):
+            play(PARTS, test, "all as it must be", controller.address, keys)
+        for script in (SCRIPT, PARTS):
+            play(script, "death", "an error each", controller.address, keys, DIES)
         controller.stop()
 
 

@@ -73,7 +73,7 @@ class Job(Collectives):
                  events: Optional[str] = None, rank: Optional[int] = None, world_size: Optional[int] = None,
                  keep_bytes: int = 0, chunk_bytes: int = 0, fallback_ms: int = 0, job_weight: float = 0.0,
                  observe: bool = False, aggregator_mb: int = 0):
-        self._prepare()
+        self._prepare(name)
         spec = ctypes.c_void_p()
         checked(C.heddle_spec_create(_bytes(tenant), _bytes(name), ctypes.byref(spec)))
         try:
@@ -101,7 +101,8 @@ class Job(Collectives):
             C.heddle_spec_destroy(spec)
         _open_jobs.add(self)
 
-    def _prepare(self):
+    def _prepare(self, name):
+        self.name = name  #: None: HEDDLE_JOB's
         self._handle, self._lock, self._values = None, threading.Lock(), 0
         self.fabric = Fabric()  #: of heddle.open(): the controller that this group of processes has started
         self._orphans, self._tickets, self._notifiers = [], weakref.WeakSet(), weakref.WeakKeyDictionary()
@@ -143,7 +144,7 @@ class Job(Collectives):
         if any(not 0 <= rank <= 0xffff for rank in ranks):  # ctypes would take the lower bits
             raise ValueError(f"ranks: {ranks} has one that is out of range")
         group, handle = Job.__new__(Job), ctypes.c_void_p()
-        group._prepare()
+        group._prepare(name)
         checked(C.heddle_group_open(
             self._open(), name.encode(), (ctypes.c_int * len(ranks))(*ranks), len(ranks), ctypes.byref(handle)))
         group._handle, group.fabric = handle, self.fabric  # the controller runs as long as either of them

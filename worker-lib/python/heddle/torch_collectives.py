@@ -13,6 +13,7 @@ import torch
 from . import buffers
 from .job import Job
 from .ticket import Ticket
+from .torch_parts import HEAD, Parts
 from .torch_reduce import begin_allreduce
 
 _BY_BYTES = {1: torch.uint8, 2: torch.float16, 4: torch.float32, 8: torch.float64}
@@ -63,6 +64,11 @@ def _put(values, tensor):
         tensor.detach().copy_(values.view(tensor.dtype).view(tensor.shape))
 
 
+def _count(tensors):
+    """Of all their values."""
+    return sum((2 if one.is_complex() else 1) * one.numel() for one in tensors)
+
+
 def _joined(tensors):
     return torch.cat([_values(one) for one in tensors])
 
@@ -91,8 +97,8 @@ class Calls:
     """The collectives of one rank. All tensors of a call are alike, and can_travel(), of reductions can_reduce(). op:
     as for Job.allreduce(). Each returns a Call. Error: as of the calls of Job."""
 
-    def __init__(self, job: Job, rank: int, size: int):
-        self._job, self._rank, self._size = job, rank, size
+    def __init__(self, job: Job, rank: int, size: int, parts: Parts):
+        self._job, self._rank, self._size, self._parts = job, rank, size, parts
 
     def _copy(self, start: Callable[..., Ticket], tensor: torch.Tensor, *arguments: Any) -> Ticket:
         """Empty tensors have no values to send; all ranks have called, as in a collective with values."""
@@ -145,6 +151,23 @@ class Calls:
         found = _values(output)
         ticket = self._copy(self._job.alltoall_start, tensor, _values(tensor), found)
         return Call(ticket, lambda: _put(found, output), [output])
+
+    def alltoall_parts(self, outputs: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], wanted: Sequence[int],
+                       given: Sequence[int], seconds: float) -> Call:
+        """outputs, tensors: of any shapes. wanted, given: their elements from and for each rank. seconds: for the
+        parts, when their sizes are known."""
+        values = _joined(tensors)
+        found = _values(outputs[0]) if len(outputs) == 1 else values.new_empty(_count(outputs))
+        each = 2 if tensors[0].is_complex() else 1
+        sizes, table = torch.tensor([*given, *wanted]) * each, torch.empty(2 * self._size**2, dtype=torch.int64)
+        ticket = self._job.allgather_start(sizes, table, exact=self._size, tag=f"{HEAD}, {tensors[0].dtype}")
+
+        def finish():
+            self._parts.exchange(table, values, found, seconds)
+            for part, output in zip(found.split([_count([one]) for one in outputs]), outputs):
+                _put(part, output)
+
+        return Call(ticket, finish, list(outputs))
 
     def gather(self, outputs: Sequence[torch.Tensor], tensor: torch.Tensor, root: int) -> Call:
         """outputs: at the root; elsewhere empty."""

@@ -34,7 +34,7 @@ def _complete(started):
     while (item := started.get()) is not None:
         ticket, ends, result, future = item
         try:
-            _outcome(ticket, ends)
+            outcome(ticket, ends)
             future.set_result(result())
         except Exception as error:  # pylint: disable=broad-except  # raised where the future is waited for
             future.set_exception(error)
@@ -43,7 +43,7 @@ def _complete(started):
         del item, ticket, result, future
 
 
-def _outcome(ticket, ends):
+def outcome(ticket, ends):
     """Waits for a ticket. TimedOut: at time.monotonic() == ends. Error (EPIPE): rank 0 has ended, and with it the
     controller that it had started for this job, which does not return as another one may. Error (ESHUTDOWN): the job
     has been closed meanwhile."""

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The process group "heddle": init_process_group("heddle") alone trains DistributedDataParallel over the fabric.
 
-All collectives of tensors on the host travel over Heddle, but all-to-alls of unequal parts; reductions by SUM, AVG,
-MIN, MAX and PRODUCT of the types in buffers.py, and copies of any dtype. Everything else goes to a Gloo group inside,
-which does it or says why it cannot. Each process group is a Heddle job with a name of its own, so groups and subgroups
-do not disturb each other. A collective has exactly the members of the group, or it fails with the number of those that
-are left.
+All collectives of tensors on the host travel over Heddle: reductions by SUM, AVG, MIN, MAX and PRODUCT of the types in
+buffers.py, and copies of any dtype. Everything else goes to a Gloo group inside, which does it or says why it cannot.
+Each process group is a Heddle job with a name of its own, so groups and subgroups do not disturb each other. A
+collective has exactly the members of the group, or it fails with the number of those that are left.
 
     _Group -- collectives --> heddle.Job    named by the group's rank 0, in the group's store
         \\---- all else ---> ProcessGroupGloo
@@ -23,7 +22,8 @@ from .fabric import Fabric
 from .torch_collectives import Calls, are_alike, can_reduce, can_travel, together
 from .torch_errors import as_group_error
 from .torch_future import complete
-from .torch_open import join_group
+from .torch_open import join_beside, join_group
+from .torch_parts import Parts, split
 from .torch_work import Work, Works
 
 _c10d = torch._C._distributed_c10d
@@ -33,7 +33,7 @@ _RETRY_S = 0.001
 _ALLTOALL_MAX = 32  # ranks: as many as one aggregator has room for (HD_AGGREGATOR_SHARDS_MAX)
 _OPERATIONS = {"SUM": "sum", "AVG": "average", "MIN": "min", "MAX": "max", "PRODUCT": "product"}
 _FOR_GLOO = (
-    "_get_sequence_number_for_group", "_set_sequence_number_for_group", "allgather_coalesced", "alltoall")
+    "_get_sequence_number_for_group", "_set_sequence_number_for_group", "allgather_coalesced")
 _POINT_TO_POINT = ("recv", "recv_anysource", "send")
 # Names of the same methods in versions of PyTorch between 1.13 and 2.15.
 _OTHER_NAMES = {
@@ -86,17 +86,20 @@ class _Group(_BASE):  # pylint: disable=too-many-public-methods  # PyTorch's
     def __init__(self, gloo, job, rank, size, timeout):
         super().__init__(rank, size)
         self._rank, self._size, self._timeout, self._gloo, self._job = rank, size, timeout, gloo, job
-        self._calls, self._works, self._others = Calls(job, rank, size), Works(), []
+        self._parts = Parts(job, lambda: join_beside(job, rank, size), gloo, rank, size)
+        self._calls, self._works, self._others = Calls(job, rank, size, self._parts), Works(), []
 
     def getBackendName(self):  # noqa: N802  # PyTorch's name
         return "heddle"
 
     # --- calls ---------------------------------------------------------------------------------------------------
 
-    def _begin(self, method, arguments, more):
-        opts = more.get("opts") or (arguments[-1] if arguments else None)
+    def _seconds(self, opts):
         timeout = getattr(opts, "timeout", timedelta(0))  # negative: was not set
-        seconds = (timeout if timeout > timedelta(0) else self._timeout).total_seconds()
+        return (timeout if timeout > timedelta(0) else self._timeout).total_seconds()
+
+    def _begin(self, method, arguments, more):
+        seconds = self._seconds(more.get("opts") or (arguments[-1] if arguments else None))
         ends = time.monotonic() + seconds
         while True:
             try:
@@ -221,13 +224,29 @@ class _Group(_BASE):  # pylint: disable=too-many-public-methods  # PyTorch's
         return self._calls.allgather_single(output, tensor)
 
     @_over_heddle
-    def all_to_all_single(self, output, tensor, output_splits, splits, opts=None):  # pylint: disable=unused-argument
-        """With splits it is Gloo's, as the list form alltoall() is: a rank does not know those of others."""
-        if output_splits or splits or self._size > _ALLTOALL_MAX or not can_travel(output, tensor) \
-                or tensor.dim() == 0 or tensor.shape[0] % self._size != 0 or output.dtype != tensor.dtype \
-                or output.dim() == 0 or output.shape[0] % self._size != 0 or output.numel() != tensor.numel():
+    def all_to_all_single(self, output, tensor, output_splits, splits, opts=None):
+        if self._size > _ALLTOALL_MAX or not can_travel(output, tensor) or output.dtype != tensor.dtype \
+                or tensor.dim() == 0 or output.dim() == 0:
             return None
-        return self._calls.alltoall_single(output, tensor)
+        given = split(tensor.shape[0], splits, self._size)
+        wanted = split(output.shape[0], output_splits, self._size)
+        if given is None or wanted is None:
+            return None
+        if not splits and not output_splits:
+            return self._calls.alltoall_single(output, tensor) if output.numel() == tensor.numel() else None
+        each = tensor.shape[1:].numel()
+        if output.shape[1:].numel() != each:
+            return None
+        return self._calls.alltoall_parts([output], [tensor], [each * rows for rows in wanted],
+                                          [each * rows for rows in given], self._seconds(opts))
+
+    @_over_heddle
+    def alltoall(self, outputs, inputs, opts=None):
+        if self._size > _ALLTOALL_MAX or len(outputs) != self._size or len(inputs) != self._size \
+                or not can_travel(*outputs, *inputs) or len({one.dtype for one in (*outputs, *inputs)}) != 1:
+            return None
+        return self._calls.alltoall_parts(outputs, inputs, [one.numel() for one in outputs],
+                                          [one.numel() for one in inputs], self._seconds(opts))
 
     @_over_heddle
     def reduce_scatter_single(self, output, tensor, opts=None):
@@ -260,12 +279,15 @@ class _Group(_BASE):  # pylint: disable=too-many-public-methods  # PyTorch's
     def shutdown(self):
         """Leaves the job (destroy_process_group() of today's PyTorch). A controller of this process ends with its last
         group, although models may keep the object of the group."""
-        self._job.close()
-        self._job.fabric = Fabric()
+        self._leave(1.0)
 
     def abort(self):
         """Leaves the job at once: operations in flight fail."""
-        self._job.close(0)
+        self._leave(0)
+
+    def _leave(self, timeout):
+        self._job.close(timeout)
+        self._parts.close(timeout)
         self._job.fabric = Fabric()
 
 

@@ -45,6 +45,10 @@ def _wants_gloo():
 def _join(store, name, rank, size, **options):
     given = "controller" in options or "server" in options
     found = fabric.Fabric() if given else fabric.find(store, rank, size)
+    return _joined(found, name, rank, size, **options)
+
+
+def _joined(found, name, rank, size, **options):
     if found.is_own:
         options = {"controller": found.controller, "key_file": found.key_file, **options}
     job = Job(name, rank=rank, world_size=size, **options)
@@ -59,6 +63,11 @@ def _join(store, name, rank, size, **options):
         job.close(0)
         raise
     return job
+
+
+def join_beside(job: Job, rank: int, size: int) -> Job:
+    """One more job of the workers of a group, for calls in an order of their own. Each of them calls this."""
+    return _joined(job.fabric, f"{job.name}-2", rank, size)
 
 
 def _all_of(gloo, *flags):
