@@ -71,6 +71,7 @@ def main():
         check_example(controller.address, keys)
         check_deaths("death", "finished with", controller.address, keys)
         check_deaths("group", "then an error", controller.address, keys)
+        check_deaths("backward", "an error after few steps", controller.address, keys)
         controller.stop()
 
 

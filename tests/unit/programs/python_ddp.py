@@ -122,6 +122,22 @@ def reductions(rank, size):
     assert x.tolist() == [0, 6] and counted.reductions == hasattr(group, "_gloo")
 
 
+def test_backward():
+    """A member of the process group is killed in a step of DDP: backward() of the others raises an error."""
+    dist.init_process_group("heddle")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    model, optimizer = make(None, None)
+    try:
+        for step in train(model, optimizer, STEPS, rank):
+            if step == DIES_AT and rank == DIES:
+                os.kill(os.getpid(), signal.SIGKILL)
+        print("no error", flush=True)
+    except RuntimeError as error:
+        assert f"{size - 1} of {size} members" in str(error) or "late" in str(error), error
+        print(f"backward: an error after {'few' if step <= DIES_AT + 1 else step} steps", flush=True)
+    os._exit(0)  # Gloo's threads wait for the dead
+
+
 def test_group():
     """init_process_group("heddle") alone: DDP, sums, a subgroup, what goes to Gloo; then a member is killed."""
     dist.init_process_group("heddle")
@@ -222,8 +238,8 @@ def test_sampler(job):
 
 def main():
     torch.set_num_threads(1)
-    if sys.argv[1] == "group":
-        return test_group()
+    if sys.argv[1] in ("group", "backward"):
+        return globals()[f"test_{sys.argv[1]}"]()
     dist.init_process_group("gloo")
     with heddle.Job() as job:
         job.wait_joined(PATIENCE_S)

@@ -14,11 +14,15 @@ UNREAD_MAX = 16
 
 
 class Work(_BASE):
-    """A collective in flight. (PyTorch's own work of a future swallows its exception in wait().)"""
+    """A collective in flight. (PyTorch's own work of a future swallows its exception in wait().)
+
+    DistributedDataParallel does not call wait(): its C++ reads the value of get_future(). There a failure is a value
+    like others if Python has set it, and the process crashes. A callback that raises makes the future itself fail."""
 
     def __init__(self, what, future, tensors, works):
         super().__init__()
         self._what, self._future, self._tensors, self._over = what, future, tensors, threading.Event()
+        self._in_c = future.then(lambda done: done.wait())
         self._works, over = works, self._over
         future.add_done_callback(lambda _: over.set())
         works.keep(self)
@@ -38,7 +42,8 @@ class Work(_BASE):
         return True
 
     def get_future(self):
-        return self._future
+        """Its wait() raises a RuntimeError with the words of the error."""
+        return self._in_c
 
     def is_completed(self):
         return self._future.done()
