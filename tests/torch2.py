@@ -18,7 +18,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NAMES = ("python", "python-async", "python-collectives", "python-hosts", "python-own", "python-torch")
+NAMES = ("python", "python-async", "python-collectives", "python-hosts", "python-members", "python-own", "python-torch")
 PATIENCE_S = 1200  # against a hang
 
 

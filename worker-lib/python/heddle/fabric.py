@@ -188,16 +188,16 @@ def _serves(store, fabric, size):
     return host != "127.0.0.1" or _listen_at(store, size) == host
 
 
-def _decide(store, size):
+def _decide(store, size, again):
     if os.environ.get("HEDDLE_CONTROLLER") or os.environ.get("HEDDLE_SERVER"):
         return Fabric()
-    return next(iter(_joined()), None) or _start(store, size)
+    return next(iter([] if again else _joined()), None) or _start(store, size)
 
 
-def _say(store, size):
+def _say(store, size, again):
     """Rank 0's part: decides, and tells the others in any case."""
     try:
-        fabric = _decide(store, size)
+        fabric = _decide(store, size, again)
     except Exception as error:
         store.set("heddle/fabric", json.dumps({"error": getattr(error, "strerror", None) or str(error)}))
         raise
@@ -210,11 +210,12 @@ def _joined():
     return [fabric for fabric in list(_known.values()) if fabric.child is None]
 
 
-def find(store, rank: int, size: int) -> Fabric:
-    """The fabric of a group of `size` processes with a common store; each of them calls this. Error: rank 0 has no
-    fabric and cannot start one; the environment of this rank has no controller, and that of rank 0 has."""
+def find(store, rank: int, size: int, again: bool = False) -> Fabric:
+    """The fabric of a group of `size` processes with a common store; each of them calls this. again: rank 0 uses its
+    own controller, and not another process's, which may have ended. Error: rank 0 has no fabric and cannot start one;
+    the environment of this rank has no controller, and that of rank 0 has."""
     if rank == 0:
-        return _say(store, size)
+        return _say(store, size, again)
     store.set(f"heddle/address/{rank}", own_address())
     said = json.loads(store.get("heddle/fabric"))
     if "error" in said:

@@ -22,6 +22,7 @@ from .torch_async import AsyncSGD
 from .torch_errors import GroupError, GroupTimedOut
 from .torch_group import register
 from .torch_open import open_job as open  # pylint: disable=redefined-builtin
+from .torch_reconfigure import ReconfigurableGroup
 from .torch_reduce import start_allreduce
 
 

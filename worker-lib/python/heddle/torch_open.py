@@ -42,9 +42,9 @@ def _wants_gloo():
     return wanted == "gloo"
 
 
-def _join(store, name, rank, size, **options):
+def _join(store, name, rank, size, again=False, **options):
     given = "controller" in options or "server" in options
-    found = fabric.Fabric() if given else fabric.find(store, rank, size)
+    found = fabric.Fabric() if given else fabric.find(store, rank, size, again)
     return _joined(found, name, rank, size, **options)
 
 
@@ -79,19 +79,20 @@ def _all_of(gloo, *flags):
     return [bool(value) for value in values]
 
 
-def join_group(store: dist.Store, rank: int, size: int, gloo: Any) -> Optional[Job]:
+def join_group(store: dist.Store, rank: int, size: int, gloo: Any, again: bool = False) -> Optional[Job]:
     """The Job of one process group, whose ranks all call this; `gloo` is a group of the same ranks. All of them join
-    or none does: None, with a warning, if HEDDLE_FALLBACK=gloo at all of them; else GroupError, GroupTimedOut."""
+    or none does: None, with a warning, if HEDDLE_FALLBACK=gloo at all of them; else GroupError, GroupTimedOut. again:
+    the members have changed, see fabric.find(); HEDDLE_FALLBACK is not used."""
     job = failure = mistake = None
     wants_gloo = False
     try:
-        wants_gloo = _wants_gloo()
+        wants_gloo = not again and _wants_gloo()
     except ValueError as error:  # the others wait for this rank's address first
         failure = mistake = error
     try:
         if rank == 0:
             store.set("heddle/job", os.environ.get("HEDDLE_JOB", "torch") + "-" + uuid.uuid4().hex[:12])
-        job = _join(store, store.get("heddle/job").decode(), rank, size)
+        job = _join(store, store.get("heddle/job").decode(), rank, size, again)
     except Exception as error:  # pylint: disable=broad-except  # the others are told first
         failure = failure or error
     joined, falls_back = _all_of(gloo, failure is None, wants_gloo)
@@ -107,8 +108,8 @@ def join_group(store: dist.Store, rank: int, size: int, gloo: Any) -> Optional[J
         return None
     kind = GroupTimedOut if isinstance(failure, TimedOut) else GroupError
     raise kind(getattr(failure, "errno", None) or errno.ENOLINK,
-               f"no fabric: {why}. `python3 -m heddle doctor` checks this machine; HEDDLE_FALLBACK=gloo trains over "
-               "Gloo instead") from failure
+               f"no fabric: {why}. `python3 -m heddle doctor` checks this machine"
+               + ("" if again else "; HEDDLE_FALLBACK=gloo trains over Gloo instead")) from failure
 
 
 def _world():
