@@ -99,6 +99,7 @@ struct learnt {
 	uint64_t sums, found; /* made; when the estimate had grown to more than two workers send */
 	bool in_sum;
 	double server; /* the estimate of its links by what they carry, summed over runs */
+	double in, out; /* of these, the mean of a run's second half, bit/s */
 };
 
 static void on_learnt(void *owner, const char *node, const struct hd_event *event) {
@@ -127,6 +128,7 @@ run_wide(struct learnt *learnt, uint32_t aggregators, uint32_t wide, uint64_t se
 		= {.scenario = &scenario, .seed = seed, .event = on_learnt, .owner = learnt};
 	struct hd_cluster_result result;
 	char error[256] = "";
+	uint32_t looks = 0;
 
 	prepare(&scenario, 8, aggregators);
 	scenario.aggregator_link_mbps = scenario.link_mbps * wide;
@@ -140,20 +142,27 @@ run_wide(struct learnt *learnt, uint32_t aggregators, uint32_t wide, uint64_t se
 		if (learnt->sums > 0 && !learnt->found
 		    && estimate_bps(learnt, "s1>a1") > 2.5 * scenario.link_mbps * 1e6)
 			learnt->found = learnt->sums;
+		if ((double)at < scenario.duration_s * 0.5e9)
+			continue;
+		learnt->in += estimate_bps(learnt, "s1>ps");
+		learnt->out += estimate_bps(learnt, "ps>s1");
+		looks++;
 	}
+	learnt->in /= looks;
+	learnt->out /= looks;
 	print_message(
 		"seed %llu, aggregator %ux: estimates s1>a1 %.0f, s1>ps %.0f, ps>s1 %.0f Mbit/s\n",
 		(unsigned long long)seed,
 		wide,
 		estimate_bps(learnt, "s1>a1") / 1e6,
-		estimate_bps(learnt, "s1>ps") / 1e6,
-		estimate_bps(learnt, "ps>s1") / 1e6
+		learnt->in / 1e6,
+		learnt->out / 1e6
 	);
-	/* The estimate of a link that is as narrow as it was assumed stays near the truth; queues shift it a little. */
-	assert_true(estimate_bps(learnt, "s1>ps") < 1.4 * scenario.server_link_mbps * 1e6);
-	assert_true(estimate_bps(learnt, "ps>s1") < 1.4 * scenario.server_link_mbps * 1e6);
-	learnt->server += (estimate_bps(learnt, "s1>ps") + estimate_bps(learnt, "ps>s1"))
-		/ (2 * scenario.server_link_mbps * 1e6);
+	/* The estimate of a link that is as narrow as it was assumed stays near the truth; queues shift it a little. A
+	 * single one may be of a moment in which the queue ran empty. */
+	assert_true(learnt->in < 1.2 * scenario.server_link_mbps * 1e6);
+	assert_true(learnt->out < 1.2 * scenario.server_link_mbps * 1e6);
+	learnt->server += (learnt->in + learnt->out) / (2 * scenario.server_link_mbps * 1e6);
 	hd_cluster_result(learnt->cluster, &result);
 	hd_cluster_destroy(learnt->cluster);
 	return result.pushes.applied;
