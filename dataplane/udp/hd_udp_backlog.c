@@ -55,7 +55,7 @@ static void end_window(struct udp_room *room, uint64_t held, hd_ns now) {
 	);
 }
 
-/* What does not move stands somewhere else than in a device's queue; and when it is gone, all of it is. */
+/* Bytes that do not move are somewhere else than in a device's queue; and when some are gone, all are. */
 static bool finds_stuck(struct udp_room *room, uint64_t held, hd_ns now) {
 	if (held < room->stuck) {
 		room->stuck = 0;

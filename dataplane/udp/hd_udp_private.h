@@ -188,8 +188,8 @@ uint32_t udp_room_train(const struct udp_room *room);
 hd_ns udp_room_wait(const struct udp_room *room);
 /* Bytes that the kernel accounts to the socket now. */
 uint64_t udp_bytes_held(const struct hd_udp *udp);
-/* The end of the packets of the queue from `first` on that may be sent now. parts: so many were taken at once just
- * before. */
+/* The end of the packets of the queue from `first` on that may be sent now. parts: the number of parts that the device
+ * has taken at once just before. */
 uint32_t udp_room_end(const struct hd_udp *udp, uint32_t first, uint64_t held, uint32_t parts);
 /* A packet of the queue is not sent now: to the backlog, or lost. */
 void udp_put_off(struct hd_udp *udp, const struct udp_outgoing *out);

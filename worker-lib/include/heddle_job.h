@@ -76,8 +76,8 @@ int heddle_close(struct heddle *fabric, int timeout_ms);
  * group is a job without tensors, opened with the same options: it has sockets, threads and an aggregator of its own,
  * and counts among the jobs that a controller can have (256). It has no event log. Close it with heddle_close(); it may
  * outlive `fabric`, and uses its log function. Workers with different lists are in different groups, whose first
- * collective waits for the rest. 0, -EINVAL (name: empty, not UTF-8, with a /, too long; ranks: out of range, twice, not
- * this worker's; an observer), -ECHILD, and everything that heddle_open() returns.
+ * collective waits for the rest. 0, -EINVAL (name: empty, not UTF-8, with a /, too long; ranks: out of range, twice,
+ * not this worker's; an observer), -ECHILD, and everything that heddle_open() returns.
  */
 int heddle_group_open(
 	struct heddle *fabric,

@@ -43,7 +43,7 @@ static struct device device_of(double mbps) {
 	return d;
 }
 
-/* What leaves in half a millisecond and two trains, also when the thread was late for a while. */
+/* The limit is half a millisecond and two trains, also when the thread was late for a while. */
 static void test_shaped(void **state) {
 	struct device d = device_of(200);
 
