@@ -208,6 +208,8 @@ static void note_model(struct train_sync *sync, const struct hd_roll *roll) {
 			roll->source
 		);
 	sync->has_model = sync->sure = true;
+	/* One that has the model only now has not compared it: all compare it again, or its calls would match none. */
+	sync->compared = false;
 }
 
 enum train_end train_sync_roll(struct train_sync *sync) {
