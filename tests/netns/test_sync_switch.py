@@ -61,7 +61,7 @@ def main():
         assert switched >= STEPS, cluster.shell.counters()
         for process in cluster.running[::-1]:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)
         stop(switch)
     return 0
 
