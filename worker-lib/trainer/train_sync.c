@@ -165,13 +165,13 @@ static int run(struct train_sync *sync) {
 
 	while (end <= TRAIN_END_STAGE) {
 		if (train_stop || train_no_time(sync->fabric, sync->step_ms))
-			break;
+			return EX_OK;
 		if (sync->stage == TRAIN_STAGE_ATTENDING)
 			end = train_sync_attend(sync);
 		else if (sync->stage == TRAIN_STAGE_ROLL)
 			end = train_sync_roll(sync);
 		else if (is_finished(sync) && !must_compare(sync))
-			break;
+			return train_sync_evaluate(sync, true);
 		else
 			end = train_on(sync);
 	}

@@ -60,6 +60,8 @@ struct train_sync {
 	bool ended; /* the run ends with it */
 	bool compared; /* with all others, at the step `checked`: equal */
 	uint64_t checked;
+	uint64_t
+		evaluated; /* steps + 1 of the model that was evaluated last (--eval-every); 0: none */
 	/* The present step: */
 	hd_ns begun;
 	double last_loss;
@@ -92,6 +94,8 @@ enum train_end train_sync_attend(struct train_sync *sync);
 enum train_end train_sync_roll(struct train_sync *sync);
 /* Whether all have the same bits: if not, it has failed with EX_SOFTWARE. */
 enum train_end train_sync_check(struct train_sync *sync);
+/* --eval-every: after every Nth step, and at the end; not twice the same step. An exit status. */
+int train_sync_evaluate(struct train_sync *sync, bool at_end);
 /* One step. */
 enum train_end train_sync_step(struct train_sync *sync);
 

@@ -145,11 +145,12 @@ static void move_model(
 		sync->stage = TRAIN_STAGE_ROLL;
 }
 
-static int evaluate(struct train_sync *sync) {
+int train_sync_evaluate(struct train_sync *sync, bool at_end) {
 	const uint32_t every = sync->train->options.eval_every;
 
-	if (every == 0 || sync->has_batch || sync->step % every != 0)
+	if (every == 0 || sync->evaluated == sync->step + 1 || (!at_end && sync->step % every != 0))
 		return EX_OK;
+	sync->evaluated = sync->step + 1;
 	return train_print_evaluation(sync->train, sync->step, stdout, NULL, NULL);
 }
 
@@ -175,7 +176,7 @@ enum train_end train_sync_step(struct train_sync *sync) {
 	sync->begun = hd_compute_now();
 	sync->started = 0;
 	sync->start_error = 0;
-	sync->status = evaluate(sync);
+	sync->status = train_sync_evaluate(sync, false);
 	if (sync->status == EX_OK)
 		sync->status = train_follow(sync->train, sync->fabric, &sync->change);
 	if (sync->status == EX_OK)

@@ -83,6 +83,17 @@ def check_steps(job):
     check(pathlib.Path(f"{log}.2").read_text().count("\n") == 60, "rank 2's log")
 
 
+def check_evaluations(job):
+    """The first model's, every 20th, and the last one's; each once."""
+    for steps, told in ((40, [0, 20, 40]), (50, [0, 20, 40, 50])):
+        process = job.start(f"evaluations-{steps}", 1, ["--steps", steps, "--eval-every", "20"])
+        out, said = process.communicate(timeout=60)
+        check(process.returncode == 0, said)
+        lines = [json.loads(line.partition("] ")[2]) for line in out.splitlines()]
+        check([line["version"] for line in lines[:-1]] == told, lines)
+        check(abs(lines[-2]["accuracy"] - lines[-1]["accuracy"]) < 1e-5, lines)
+
+
 def check_alone(job):
     """One worker makes the steps of --local, bit for bit: its batch is a power of two, so dividing loses nothing."""
     words = ["--steps", "40", "--momentum", "0.9", "--weight-decay", "1e-3", "--batch", "32", "--seed", "7"]
@@ -136,7 +147,7 @@ def main():
         write_keys(folder)
         controller = Program(CONTROLLER, "--listen", "127.0.0.1:0", "--key-file", f"{folder}/keys")
         job = Job(folder, controller.address)
-        for part in (check_no_controller, check_steps, check_alone, check_seconds, check_losses, check_least):
+        for part in (check_no_controller, check_steps, check_evaluations, check_alone, check_seconds, check_losses, check_least):
             part(job)
         controller.stop()
 
