@@ -92,6 +92,11 @@ struct hd_total hd_bucket_total(const struct hd_buckets *buckets, const float *s
 	};
 }
 
+bool hd_total_has_mean(const struct hd_total *total) {
+	return total->members > 0 && round(total->samples) >= 1 && isfinite(total->samples)
+		&& isfinite(total->loss);
+}
+
 void hd_bucket_mean(
 	const struct hd_buckets *buckets,
 	uint32_t index,

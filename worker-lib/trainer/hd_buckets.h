@@ -63,6 +63,8 @@ void hd_bucket_pack(
 void hd_bucket_pack_joining(const struct hd_buckets *buckets, float *buffer);
 /* Reads the head of a sum. */
 struct hd_total hd_bucket_total(const struct hd_buckets *buckets, const float *sum);
+/* Whether there is a mean: of one sample or more, with a finite loss. */
+bool hd_total_has_mean(const struct hd_total *total);
 /* Makes the sum of a bucket the mean times `scale`, in place. total->samples: above 0. */
 void hd_bucket_mean(
 	const struct hd_buckets *buckets,

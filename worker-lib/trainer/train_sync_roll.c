@@ -75,6 +75,11 @@ enum train_end train_sync_attend(struct train_sync *sync) {
 
 		if (end != TRAIN_END_DONE)
 			return end;
+		if (total.members > 0 && !hd_total_has_mean(&total))
+			return fail(
+				sync,
+				train_fail(EX_SOFTWARE, "the loss of the others is not finite")
+			);
 		sync->summary.sync.attended += total.members > 0;
 	} while (total.members > 0 && total.left > 0);
 	sync->stage = TRAIN_STAGE_ROLL;

@@ -109,7 +109,18 @@ scale_of(const struct train_sync *sync, const struct heddle_status *status, uint
 	return fminf((float)members / (float)base, HEDDLE_SCALE_MAX);
 }
 
-static void move_model(
+/* The same at all workers, as it follows from the sums. */
+static enum train_end diverged(struct train_sync *sync, const char *what) {
+	sync->status = train_fail(
+		EX_SOFTWARE,
+		"step %llu: %s not finite: the run has diverged, at all workers",
+		(unsigned long long)sync->step + 1,
+		what
+	);
+	return TRAIN_END_FAILED;
+}
+
+static enum train_end move_model(
 	struct train_sync *sync,
 	const struct hd_total *totals,
 	const struct heddle_status *status
@@ -118,8 +129,10 @@ static void move_model(
 	const struct train_options *options = &train->options;
 	const struct hd_buckets *buckets = &sync->buckets;
 	const struct hd_sgd sgd = {options->rate, options->momentum, options->decay};
-	bool joining = false;
 
+	for (uint32_t i = 0; i < buckets->count; i++)
+		if (!hd_total_has_mean(&totals[i]))
+			return diverged(sync, "the loss is");
 	for (uint32_t i = 0; i < buckets->count; i++) {
 		float *sum = sync->sum + i * hd_bucket_buffer(buckets);
 		const uint64_t first = hd_bucket_first(buckets, i);
@@ -134,15 +147,17 @@ static void move_model(
 			&sgd
 		);
 		train->averaged = totals[i].members;
-		joining = joining || totals[i].joining;
+		if (totals[i].joining)
+			sync->stage = TRAIN_STAGE_ROLL;
 		sync->ended = sync->ended || totals[i].ends;
 	}
+	if (hd_find_not_finite_f32(train->params, train->values) < train->values)
+		return diverged(sync, "the model is");
 	sync->step++;
 	sync->has_batch = false;
 	sync->recoveries = 0;
 	sync->summary.sync.workers = train->averaged;
-	if (joining)
-		sync->stage = TRAIN_STAGE_ROLL;
+	return TRAIN_END_DONE;
 }
 
 int train_sync_evaluate(struct train_sync *sync, bool at_end) {
@@ -184,12 +199,12 @@ enum train_end train_sync_step(struct train_sync *sync) {
 	if (sync->status != EX_OK)
 		return TRAIN_END_FAILED;
 	end = wait_for_buckets(sync, totals, &status);
-	if (end == TRAIN_END_DONE) {
-		move_model(sync, totals, &status);
-		report(sync, totals);
-	} else if (end == TRAIN_END_STAGE) {
+	if (end == TRAIN_END_STAGE)
 		sync->summary.sync.repeated++;
-	}
+	if (end == TRAIN_END_DONE)
+		end = move_model(sync, totals, &status);
+	if (end == TRAIN_END_DONE)
+		report(sync, totals);
 	free_tickets(sync);
 	return end;
 }

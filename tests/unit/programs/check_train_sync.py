@@ -110,6 +110,16 @@ def check_seconds(job):
     check(1 <= summaries[0]["version"] <= 201, summaries[0]["version"])
 
 
+def check_diverged(job):
+    """All have the same bits, and they are no model: every worker fails."""
+    process = job.start("diverged", 3, ["--lr", "10", "--weight-decay", "10", "--steps", "200"],
+                        ["--least", "1"])
+    _, said = job.end(process, 70)
+    for rank in range(3):
+        check(f"rank {rank}: exit status 70" in said, said)
+    check(said.count("not finite") == 3, said)
+
+
 def pids_of(parent):
     return [int(pid) for pid in pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
 
@@ -147,7 +157,8 @@ def main():
         write_keys(folder)
         controller = Program(CONTROLLER, "--listen", "127.0.0.1:0", "--key-file", f"{folder}/keys")
         job = Job(folder, controller.address)
-        for part in (check_no_controller, check_steps, check_evaluations, check_alone, check_seconds, check_losses, check_least):
+        for part in (check_no_controller, check_steps, check_evaluations, check_alone, check_seconds, check_diverged,
+                     check_losses, check_least):
             part(job)
         controller.stop()
 

@@ -91,6 +91,7 @@ static void test_mean_of_samples(void **state) {
 		}
 		total = hd_bucket_total(&buckets, sum);
 		assert_int_equal(total.members, 3);
+		assert_true(hd_total_has_mean(&total));
 		assert_true(total.joining);
 		assert_int_equal(total.ends, b == 0);
 		assert_int_equal(total.left, buckets.count - 1 - b);
@@ -122,6 +123,22 @@ static void test_none_has_a_model(void **state) {
 	assert_int_equal(total.left, 0);
 	assert_true(total.joining && !total.ends);
 	assert_false(isnan(total.loss));
+	assert_false(hd_total_has_mean(&total));
+}
+
+static void test_has_mean(void **state) {
+	const struct hd_total good = {.samples = 0.99, .loss = 2, .members = 1};
+	struct hd_total bad[] = {good, good, good, good, good};
+
+	(void)state;
+	assert_true(hd_total_has_mean(&good));
+	bad[0].members = 0;
+	bad[1].samples = 0.4;
+	bad[2].samples = INFINITY;
+	bad[3].loss = NAN;
+	bad[4].loss = -INFINITY;
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		assert_false(hd_total_has_mean(&bad[i]));
 }
 
 /* Fixed point moves each value of the head by a little. */
@@ -232,6 +249,7 @@ int main(void) {
 		cmocka_unit_test(test_default_is_one_for_small_models),
 		cmocka_unit_test(test_mean_of_samples),
 		cmocka_unit_test(test_none_has_a_model),
+		cmocka_unit_test(test_has_mean),
 		cmocka_unit_test(test_head_is_rounded),
 		cmocka_unit_test(test_final_layers),
 		cmocka_unit_test(test_hold),
