@@ -92,6 +92,8 @@ int train_parse(int argc, char **argv, struct train_options *options);
 /* Check the options that exclude each other, the first of them those of --sync allreduce: -1, or an exit status; they
  * print errors by themselves. The first one is called before defaults are set. */
 int train_check_allreduce(const struct train_options *options);
+/* Sets options that were not given. */
+void train_default(struct train_options *options);
 int train_check(const struct train_options *options);
 
 /* Each runs one role to its end and returns an exit status (sysexits.h). */

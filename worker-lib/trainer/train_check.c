@@ -7,6 +7,10 @@
 
 #define BUCKET_KIB_MAX (1 << 22)
 #define STEPS_MAX 1000000000
+#define TAU_MAX 16 /* defaults of options that may not be given */
+#define INFLIGHT 2
+#define EVERY_MS 500
+#define BUCKET_KIB 25600 /* as PyTorch's DistributedDataParallel */
 
 const struct hd_option train_reduce_options[] = {
 	HD_OPTION_U32(
@@ -37,6 +41,15 @@ const struct hd_option train_reduce_options[] = {
 	HD_OPTION_END,
 };
 
+static int check_reduce(const struct train_reduce *reduce) {
+	const char *name = reduce->bucket_kib > 0 ? "bucket-kib" :
+		reduce->check_every > 0           ? "check-every" :
+		reduce->step_log                  ? "step-log" :
+						    NULL;
+
+	return name ? train_fail(EX_USAGE, "%s: without --sync allreduce", name) : -1;
+}
+
 int train_check_allreduce(const struct train_options *options) {
 	const struct {
 		const char *name;
@@ -59,12 +72,13 @@ int train_check_allreduce(const struct train_options *options) {
 		{"synchronous", options->synchronous},
 		{"local", options->local},
 		{"evaluate", options->evaluate},
+		{"every-ms", options->every_ms > 0},
+		{"target", options->target >= 0.0},
+		{"target-commits", options->target_commits > 0},
 	};
 
 	if (!options->allreduce)
-		return options->reduce.step_log || options->reduce.check_every > 0 ?
-			train_fail(EX_USAGE, "step-log, check-every: without --sync allreduce") :
-			-1;
+		return check_reduce(&options->reduce);
 	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
 		if (others[i].given)
 			return train_fail(
@@ -74,6 +88,20 @@ int train_check_allreduce(const struct train_options *options) {
 				others[i].name
 			);
 	return -1;
+}
+
+static void set_default(uint32_t *value, uint32_t normal) {
+	if (*value == 0)
+		*value = normal;
+}
+
+void train_default(struct train_options *options) {
+	set_default(&options->tau_max, TAU_MAX);
+	set_default(&options->inflight, INFLIGHT);
+	set_default(&options->every_ms, EVERY_MS);
+	set_default(&options->reduce.bucket_kib, BUCKET_KIB);
+	if (options->target_commits == 0)
+		options->target_commits = 1;
 }
 
 int train_check(const struct train_options *options) {

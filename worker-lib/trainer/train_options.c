@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
-#define TAU_MAX 16 /* defaults of options that may not be given */
-#define INFLIGHT 2
-#define BUCKET_KIB 25600 /* as PyTorch's DistributedDataParallel */
 #define LABELS_MAX 64
 #define RATE_MAX 1e6
 #define DIV_MAX 1e12
@@ -439,12 +436,10 @@ int train_parse(int argc, char **argv, struct train_options *options) {
 		.rate = 0.1f,
 		.staleness_c = 1.0f,
 		.seed = 1,
-		.reduce.bucket_kib = BUCKET_KIB,
 		.filter = -1.0f,
 		.local_steps = 1,
 		.join_ms = 30000,
-		.every_ms = 500,
-		.target_commits = 1,
+		.target = -1,
 		.evaluate = getenv("HEDDLE_OBSERVER") != NULL,
 	};
 	status = read_grace(&options->grace);
@@ -455,8 +450,7 @@ int train_parse(int argc, char **argv, struct train_options *options) {
 	status = train_check_allreduce(options);
 	if (status >= 0)
 		return status;
-	options->tau_max = options->tau_max ? options->tau_max : TAU_MAX;
-	options->inflight = options->inflight ? options->inflight : INFLIGHT;
+	train_default(options);
 	options->filtered = options->filter >= 0.0f;
 	if (options->admm > 0.0f)
 		options->inflight = 1; /* the next steps depend on the outcome of the last update */

@@ -20,7 +20,7 @@ REFUSED = {
     "federated": "mu=0.1", "straggling": "0.5", "client-labels": "2", "tau-max": "16", "div-max": "1",
     "staleness": "adadelay", "filter": "0", "filter-block": "2", "filter-flush": "1", "payload": "bf16",
     "pull-payload": "fp16", "local-steps": "2", "admm": "0.1", "inflight": "2", "synchronous": None, "local": None,
-    "evaluate": None}
+    "evaluate": None, "every-ms": "100", "target": "0", "target-commits": "2"}
 
 
 class Job:
@@ -57,8 +57,9 @@ def check_refused():
     for name, value in REFUSED.items():
         done = run(TRAIN, "--sync", "allreduce", f"--{name}", *([value] if value else []), env={"HEDDLE_JOB": "none"})
         check(done.returncode == 64 and f"{name}: not with --sync allreduce" in done.stderr, (name, done.stderr))
-    done = run(TRAIN, "--step-log", "x", env={"HEDDLE_JOB": "none"})
-    check(done.returncode == 64 and "without --sync allreduce" in done.stderr, done.stderr)
+    for name in ("bucket-kib", "check-every", "step-log"):
+        done = run(TRAIN, f"--{name}", "1", env={"HEDDLE_JOB": "none"})
+        check(done.returncode == 64 and f"{name}: without --sync allreduce" in done.stderr, done.stderr)
     done = run(TRAIN, "--sync", "allreduce", env={"HEDDLE_JOB": "none", "HEDDLE_SERVER": "127.0.0.1"})
     check(done.returncode == 64 and "needs a controller" in done.stderr, done.stderr)
     done = run(RUN, "-n", "2", "--least", "1", "--observer", "--", "true")
