@@ -72,6 +72,7 @@ struct train_sync {
 	double step_ms; /* the last step took */
 	uint64_t change; /* the change of members for the present rows */
 	uint32_t recoveries; /* since the last step */
+	hd_ns recovering; /* since then: the first of them */
 	bool began; /* a round has ended: the job has begun */
 	hd_ns printed;
 	/* Memory that collectives read and write: the library may still do so when this worker leaves during one. */

@@ -7,6 +7,9 @@
 #include <sysexits.h>
 
 #define RECOVERIES_MAX 1000 /* calls without a result between two steps */
+#define RECOVERY_S                                                                                 \
+	30 /* the same, in time, but for so few calls that each of them may have been a long step: */
+#define RECOVERIES_MIN 10
 #define LATE_S 5 /* for a round after --seconds */
 
 static enum train_end fail(struct train_sync *sync, int status) {
@@ -38,15 +41,22 @@ static enum train_end patience(struct train_sync *sync) {
 
 static enum train_end
 recover(struct train_sync *sync, enum train_stage stage, const char *name, const char *words) {
+	double seconds;
+
 	sync->stage = stage;
-	if (++sync->recoveries < RECOVERIES_MAX)
+	if (sync->recoveries++ == 0)
+		sync->recovering = hd_compute_now();
+	seconds = seconds_since(sync->recovering);
+	if (sync->recoveries < RECOVERIES_MIN
+	    || (sync->recoveries < RECOVERIES_MAX && seconds < RECOVERY_S))
 		return TRAIN_END_STAGE;
 	return fail(
 		sync,
 		train_fail(
 			EX_UNAVAILABLE,
-			"all-reduce: %d calls in a row without a result: %s%s%s",
-			RECOVERIES_MAX,
+			"all-reduce: no step in %.0f s, in which %u calls had no result: %s%s%s",
+			seconds,
+			sync->recoveries,
 			name,
 			*words ? ": " : "",
 			words
