@@ -57,12 +57,17 @@ int hd_state_write(const struct hd_state *state, char text[HD_STATE_BYTES]) {
 	length = snprintf(
 		text,
 		HD_STATE_BYTES,
-		"%llu %d %s",
+		"%llu %d %d %s",
 		(unsigned long long)state->step,
 		state->ended,
+		state->owned,
 		state->settings
 	);
 	return length < HD_STATE_BYTES ? 0 : -E2BIG;
+}
+
+static bool is_flag(const char *text) {
+	return text[0] == ' ' && (text[1] == '0' || text[1] == '1');
 }
 
 int hd_state_read(const char text[HD_STATE_BYTES], struct hd_state *state) {
@@ -73,10 +78,10 @@ int hd_state_read(const char text[HD_STATE_BYTES], struct hd_state *state) {
 		return -EINVAL;
 	errno = 0;
 	step = strtoull(text, &end, 10);
-	if (errno != 0 || step >= HD_ROLL_STEPS_MAX || end[0] != ' '
-	    || (end[1] != '0' && end[1] != '1') || end[2] != ' ')
+	if (errno != 0 || step >= HD_ROLL_STEPS_MAX || !is_flag(end) || !is_flag(end + 2)
+	    || end[4] != ' ')
 		return -EINVAL;
-	*state = (struct hd_state){step, end[1] == '1', end + 3};
+	*state = (struct hd_state){step, end[1] == '1', end[3] == '1', end + 5};
 	return 0;
 }
 

@@ -41,11 +41,12 @@ struct hd_roll hd_roll_read(const int64_t maxima[HD_ROLL_VALUES]);
 void hd_equal_pack(const uint8_t hash[HD_HASH_BYTES], int64_t values[HD_EQUAL_VALUES]);
 bool hd_equal_read(const int64_t maxima[HD_EQUAL_VALUES]);
 
-/* The state besides the model, as text: the step, whether the run ends with it, and the settings on which all must
- * agree. */
+/* The state besides the model, as text: the step, whether the run ends with it, whether its scale is owned, and the
+ * settings on which all must agree. */
 struct hd_state {
 	uint64_t step;
 	bool ended;
+	bool owned; /* the owner of the worker count has set a scale */
 	const char *settings;
 };
 /* text: HD_STATE_BYTES, filled with 0 behind the text. -E2BIG: the settings are too long. */

@@ -120,7 +120,8 @@ static enum train_end make_initial(struct train_sync *sync) {
 /* The source's step and settings, before its model. */
 static enum train_end
 agree_on_settings(struct train_sync *sync, const struct hd_roll *roll, struct hd_state *state) {
-	const struct hd_state own = {sync->step, sync->ended, sync->settings};
+	const struct train *train = sync->train;
+	const struct hd_state own = {sync->step, sync->ended, train->owned, sync->settings};
 	char words[HD_SETTINGS_WORDS];
 	enum train_end end;
 
@@ -172,6 +173,7 @@ take(struct train_sync *sync, const struct hd_roll *roll, const struct hd_state 
 		memcpy(sync->momentum, sync->sum, bytes);
 	sync->step = state->step;
 	sync->ended = state->ended;
+	train->owned = state->owned;
 	sync->summary.sync.received++;
 	return TRAIN_END_DONE;
 }

@@ -94,13 +94,14 @@ wait_for_buckets(struct train_sync *sync, struct hd_total *totals, struct heddle
 	return all;
 }
 
-/* The owner of the worker count sets it, else --scale-rate does. The same at all workers, as both are in the sum. */
+/* The owner of the worker count sets it, else --scale-rate does. 1 is also what a sum has without an owner: it is used
+ * once there was another value. The same at all workers: both are in the sum, and `owned` is given with the model. */
 static float
 scale_of(const struct train_sync *sync, const struct heddle_status *status, uint32_t members) {
 	const struct train_options *options = &sync->train->options;
 	uint32_t base = options->scale_base;
 
-	if (status->scale > 0.0f && (status->scale > 1.0f || status->scale < 1.0f))
+	if (sync->train->owned && status->scale > 0.0f)
 		return status->scale;
 	if (!options->scaled)
 		return 1;
@@ -133,6 +134,8 @@ static enum train_end move_model(
 	for (uint32_t i = 0; i < buckets->count; i++)
 		if (!hd_total_has_mean(&totals[i]))
 			return diverged(sync, "the loss is");
+	train->owned = train->owned
+		|| (status->scale > 0.0f && (status->scale > 1.0f || status->scale < 1.0f));
 	for (uint32_t i = 0; i < buckets->count; i++) {
 		float *sum = sync->sum + i * hd_bucket_buffer(buckets);
 		const uint64_t first = hd_bucket_first(buckets, i);

@@ -115,7 +115,7 @@ static void test_equal(void **state) {
 }
 
 static void test_state(void **state) {
-	const struct hd_state given = {1234567, true, "model=mlp:64 lr=0.1"};
+	const struct hd_state given = {1234567, true, false, "model=mlp:64 lr=0.1"};
 	char text[HD_STATE_BYTES], longest[HD_STATE_BYTES];
 	struct hd_state read;
 
@@ -123,11 +123,11 @@ static void test_state(void **state) {
 	assert_int_equal(hd_state_write(&given, text), 0);
 	assert_int_equal(hd_state_read(text, &read), 0);
 	assert_int_equal(read.step, given.step);
-	assert_true(read.ended);
+	assert_true(read.ended && !read.owned);
 	assert_string_equal(read.settings, given.settings);
 	memset(longest, 'x', sizeof longest);
 	longest[sizeof longest - 1] = '\0';
-	assert_int_equal(hd_state_write(&(struct hd_state){0, false, longest}, text), -E2BIG);
+	assert_int_equal(hd_state_write(&(struct hd_state){0, false, true, longest}, text), -E2BIG);
 }
 
 static void test_state_refuses(void **state) {
@@ -137,12 +137,15 @@ static void test_state_refuses(void **state) {
 		   "-1 0 a",
 		   "1",
 		   "1 ",
-		   "1 2 a",
+		   "1 2 0 a",
+		   "1 0 2 a",
 		   "1 0",
+		   "1 0 1",
 		   "1 1a",
-		   " 1 0 a",
-		   "281474976710656 0 a",
-		   "99999999999999999999999 0 a"};
+		   "1 0 1a",
+		   " 1 0 0 a",
+		   "281474976710656 0 0 a",
+		   "99999999999999999999999 0 0 a"};
 	char text[HD_STATE_BYTES];
 	struct hd_state read = {.step = 5};
 
