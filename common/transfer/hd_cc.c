@@ -36,10 +36,12 @@
 #define BUCKET_NS (5 * HD_SECOND)
 #define QUEUE_NOISE_MIN_NS (100 * HD_US) /* less than this is scheduling noise, not a queue */
 #define QUEUE_NOISE_MAX_NS (250 * HD_US)
-/* How long after a congestion, and where a queue stands after the last packet, a granted window stays limited. Shorter
- * than the time between the transfers of one worker: by then others use the link, and the window of a shared queue
- * would starve a single one. */
+/* How long after a congestion a granted window stays limited, and the longest pause of transfers that follow one
+ * another. Shorter than the time between the transfers of one worker: by then others use the link, and the window of a
+ * shared queue would starve a single one. */
 #define MEMORY_NS (50 * HD_MS)
+#define LEARNED_RTTS                                                                               \
+	256 /* after a congestion the window shows what others leave: several times its cycle */
 /* A round longer than two round trips and this was held up by a machine: its delay is not that of a queue. */
 #define ROUND_LATE_NS HD_MS
 #define PACE_HEAD_ROOM 1.2
@@ -153,27 +155,29 @@ bool hd_path_delay_grown(const struct hd_path *path) {
 	return recent_rtt(path) > path->rtt_min + queue;
 }
 
-/* A queue that is never empty, as where many transfers share a link, raises rtt_min with all other samples, and does
- * not show as growth. It shows against the least round trip ever. */
-static bool queue_stands(const struct hd_path *path) {
+/* The longest round trip that the least one ever and two bursts of ours, or noise, explain. */
+static hd_ns unqueued_rtt(const struct hd_path *path) {
 	hd_ns own = QUEUE_OWN_NS;
 
 	if (path->delivery_bps > 0)
 		own = hd_ns_min(own, (hd_ns)(QUEUE_OWN_BYTES * 8e9 / path->delivery_bps));
-	own = hd_ns_max(own, noise_ns(path));
-	return path->rtt_least != HD_NEVER && recent_rtt(path) > path->rtt_least + own;
+	return hd_ns_add(path->rtt_least, hd_ns_max(own, noise_ns(path)));
 }
 
-/* --- transfers begin and end ------------------------------------------------------------------ */
+/* A queue that is never empty, as where many transfers share a link, raises rtt_min with all other samples, and does
+ * not show as growth. It shows against the least round trip ever. */
+static bool queue_stands(const struct hd_path *path) {
+	return recent_rtt(path) > unqueued_rtt(path);
+}
 
-/* The round trip of a granted window. Where packets of ours were a moment ago and a queue stands, ours or others', it
- * is that of the empty path. Otherwise each of the transfers that follow one another would take more of the queue than
- * congestion control has left to it. */
+/* The round trip of a granted window. Of transfers that follow one another none takes more of a queue than congestion
+ * control has left to the one before: what others queue does not count. */
 static hd_ns granted_rtt(const struct hd_path *path, hd_ns now) {
 	if (path->srtt == 0)
 		return RTT_UNKNOWN_NS;
-	if (now - path->active_at < MEMORY_NS && queue_stands(path))
-		return path->rtt_least;
+	if (now - path->active_at < MEMORY_NS
+	    && congested_within(path, now, LEARNED_RTTS * path->srtt))
+		return hd_ns_min(path->srtt, unqueued_rtt(path));
 	return path->srtt;
 }
 
@@ -229,8 +233,6 @@ void hd_path_stop(struct hd_path *path) {
 	path->transfers--;
 	hd_assert(path->transfers > 0 || path->inflight_bytes == 0);
 }
-
-/* --- congestion ---------------------------------------------------------------------------------- */
 
 /* The share d / w of the w flows that the losses of the last congestion hit. */
 static double hit_share(const struct hd_path *path) {

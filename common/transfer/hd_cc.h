@@ -106,8 +106,8 @@ void hd_path_hear_rtt(struct hd_path *path, hd_ns rtt);
 
 /* A transfer of weight w >= 1 starts on the path. rate_bps: the granted rate, or 0. A granted transfer starts at its
  * granted rate (no slow start), with a window of rate x RTT, unless the path was congested within the last 50 ms: then
- * the learned window applies. So it does if a queue stands and packets of ours were on the path within that time: then
- * the RTT is the least one. */
+ * the learned window applies. If it was congested within 256 round trips, and packets of ours were on it within the
+ * last 50 ms, the RTT does not include the queue, except two bursts (27 kB, at most 4 ms). */
 void hd_path_start(struct hd_path *path, hd_ns now, float weight, uint64_t rate_bps);
 /* A started transfer ends (or gives up). */
 void hd_path_stop(struct hd_path *path);

@@ -221,6 +221,7 @@ static void test_path_standing_queue(void **state) {
 static void test_path_grant_in_a_queue(void **state) {
 	const uint64_t granted = 50000000;
 	const double full = (double)granted / 8e3 * 20;
+	struct hd_ack_info marked = {.acked_bytes = PACKET, .rtt = 20 * HD_MS, .marked = 1};
 	struct hd_path path;
 	hd_ns now = T0;
 
@@ -229,6 +230,8 @@ static void test_path_grant_in_a_queue(void **state) {
 	hd_path_hear_rtt(&path, 300 * HD_US);
 	hd_path_start(&path, now, 1, granted);
 	now = hear_after(&path, now, 300 * HD_MS, 20 * HD_MS, 2, 0);
+	hd_path_on_ack(&path, now, &marked);
+	now = hear_after(&path, now, 100 * HD_MS, 20 * HD_MS, 2, 0);
 	hd_path_stop(&path);
 	path.window_bytes = 30.0 * PACKET;
 	for (int i = 0; i < 5; i++) {
