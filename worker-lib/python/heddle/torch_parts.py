@@ -25,6 +25,7 @@ from .torch_future import LOOK_S, outcome
 PADDING_MAX = 2
 TAG = 2**31 - 1  # of send(): the largest
 HEAD = "all-to-all of parts"
+ANNOUNCED_S = 5  # within this time all members know who they are
 
 
 def split(rows: int, splits: Sequence[int], size: int) -> "List[int] | None":
@@ -64,7 +65,7 @@ class Parts:
 
     def __init__(self, main: Job, open_job: Callable[[], Job], gloo: Any, rank: int, size: int):
         self._main, self._open, self._gloo, self._rank, self._size = main, open_job, gloo, rank, size
-        self._job, self._count, self._were_all = None, 0, False
+        self._job, self._count, self._were_all, self._lacks_since = None, 0, False, None
 
     def close(self, timeout: float = 1.0) -> None:
         job, self._job = self._job, None
@@ -110,10 +111,13 @@ class Parts:
                 place.copy_(out[rank, :len(place)])
 
     def _are_all(self):
-        """Whether no rank is lost."""
-        left = len(self._main.members().ranks)
-        self._were_all |= left == self._size
-        return left == self._size or not self._were_all
+        """Whether no rank is lost. All of them have been there, as the sizes are gathered; but one that joined is
+        announced somewhat later, and one that died soon after it joined perhaps never."""
+        if len(self._main.members().ranks) == self._size:
+            self._were_all, self._lacks_since = True, None
+            return True
+        self._lacks_since = self._lacks_since or time.monotonic()
+        return not self._were_all and time.monotonic() < self._lacks_since + ANNOUNCED_S
 
     def _wait(self, ticket, ends):
         """Error (EPIPE): a rank is lost, perhaps before it has joined this job."""
