@@ -80,6 +80,12 @@ static void scatter(const struct call *c) {
 	);
 }
 
+static void alltoall(const struct call *c) {
+	MPI_Alltoall(
+		c->in, (int)c->block, MPI_FLOAT, c->out, (int)c->block, MPI_FLOAT, MPI_COMM_WORLD
+	);
+}
+
 static void barrier(void) {
 	MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -163,6 +169,12 @@ static void scatter(const struct call *c) {
 	must(heddle_scatter(heddle, c->in, c->out, c->count, ROOT, &all, TIMEOUT_MS, NULL));
 }
 
+static void alltoall(const struct call *c) {
+	const struct heddle_collective_options all = exactly_all();
+
+	must(heddle_alltoall(heddle, c->in, c->out, c->count, &all, TIMEOUT_MS, NULL));
+}
+
 static void barrier(void) {
 	const struct heddle_collective_options all = exactly_all();
 
@@ -241,6 +253,10 @@ static float of_each(const struct call *c, uint64_t round, uint64_t i) {
 	return value((int)(i / c->block), round, i % c->block);
 }
 
+static float block_of_each(const struct call *c, uint64_t round, uint64_t i) {
+	return value((int)(i / c->block), round, (uint64_t)rank * c->block + i % c->block);
+}
+
 static void only_barrier(const struct call *c) {
 	(void)c;
 	barrier();
@@ -261,6 +277,7 @@ static const struct collective {
 	{"reduce-scatter", reduce_scatter, sum_of_block, 1, 0, 0},
 	{"gather", gather, of_each, 0, 1, 0},
 	{"scatter", scatter, of_root_block, 1, 0, 0},
+	{"alltoall", alltoall, block_of_each, 0, 0, 0},
 	{"barrier", only_barrier, NULL, 0, 0, 0},
 };
 enum {

@@ -104,7 +104,7 @@ def run_gloo(hosts, count, rounds):
                                  lambda k, _: gloo_member(hosts, k), "gloo")))
 
 
-def by_mpi(hosts, source, words, folder):
+def by_mpi(hosts, source, words, folder, btl="tcp,self"):
     """The lines that rank 0 of this program prints. One daemon a namespace: mpirun reaches the others by an agent that
     enters them."""
     program, agent = folder / f"mpi-{source.stem}", folder / "agent"
@@ -115,7 +115,7 @@ def by_mpi(hosts, source, words, folder):
                      'exec nsenter -t $pid --net unshare -u sh -c "hostname $name; $*"\n')
     agent.chmod(0o755)
     command = ["mpirun", "--allow-run-as-root", "--host", ",".join(h.address for h in hosts),
-             "--mca", "plm_rsh_agent", agent, "--mca", "btl", "tcp,self", "--mca", "pml", "ob1",
+             "--mca", "plm_rsh_agent", agent, "--mca", "btl", btl, "--mca", "pml", "ob1",
              "--mca", "btl_tcp_if_include", f"{NET}.0/24", "--mca", "oob_tcp_if_include", f"{NET}.0/24",
              "--mca", "mpi_yield_when_idle", "1", program, *words]
     line = " ".join(map(str, command))

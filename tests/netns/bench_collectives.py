@@ -2,37 +2,62 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every collective side by side in one run: Heddle's, Gloo's (PyTorch) and Open MPI's, on the same shaped links.
 
-    tests/netns/bench_collectives.py BUILD [--workers 4,8] [--mbps N] [--sizes BYTES,...] [--runs N]
-                                     [--collectives NAME,...] [--only heddle,gloo,mpi] [--json FILE]
+    tests/netns/bench_collectives.py BUILD [--workers 4,8] [--mbps N,...] [--burst-kb N] [--flows N] [--one-host]
+                                     [--sizes BYTES,...] [--runs N] [--collectives NAME,...] [--only heddle,gloo,mpi]
+                                     [--json FILE]
 
 Heddle has a controller only: the workers' processes add. A star: n hosts (network namespaces) around a bridge, every
-link shaped to --mbps both ways. A size is that of the longest buffer: of it each rank has an n-th where it has a block.
-A time is that of the slowest rank, each round begins with a barrier, and every result is checked. The floor is what a
-link must carry at line rate, headers counted. Each run opens all three again; the table has the median over the runs of
-each run's median, and for short ones also of its 99th percentile. Needs root, iproute2, python3-torch for Gloo,
-openmpi-bin and libopenmpi-dev for Open MPI (what is missing is left out and said).
+link shaped both ways to --mbps, of which the hosts take one each in turn, by a token bucket of --burst-kb. With
+--flows, N TCP flows of others run into the second host meanwhile. With --one-host all ranks are on one host, without
+shaping. A size is that of the longest buffer: of it each rank has an n-th where it has a block. A time is that of the
+slowest rank, each round begins with a barrier, and every result is checked. The floor is what links must carry at line
+rate, headers counted. Each run opens all three again; the table has the median over the runs of each run's median, and
+for short ones also of its 99th percentile. Needs root, iproute2, python3-torch for Gloo, openmpi-bin and libopenmpi-dev
+for Open MPI, iperf3 for flows (what is missing is left out and said).
 """
 import argparse
 import json
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 
 import bench_allreduce as one
 import pen
-from star import CHUNK, OVERHEAD, Star, busy, busy_share
+from star import BURST_BYTES, CHUNK, OVERHEAD, Star, busy, busy_share
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Of the longest buffer, what the busiest direction of a link must carry, for n ranks.
-LOADS = {
-    "allreduce": lambda n: 2 * (n - 1) / n, "broadcast": lambda _: 1, "reduce": lambda _: 1,
-    "allgather": lambda n: (n - 1) / n, "reduce-scatter": lambda n: (n - 1) / n, "gather": lambda n: (n - 1) / n,
-    "scatter": lambda n: (n - 1) / n, "barrier": lambda _: 0,
+
+
+def each(links):
+    """Every rank gives, or receives, all blocks but its own."""
+    return (len(links) - 1) / len(links) / min(links)
+
+
+def root(links):
+    """Rank 0 gives, or receives, all blocks but its own, and another rank one."""
+    return max(len(links) - 1, links[0] / min(links)) / len(links) / links[0]
+
+
+def tree(links):
+    """The values cross each link, and in all n - 1 links."""
+    return max(1 / min(links), (len(links) - 1) / sum(links))
+
+
+def both(links):
+    """The values cross each link both ways, and in all 2 (n - 1) links."""
+    return max(1 / min(links), 2 * (len(links) - 1) / sum(links))
+
+
+# How long the longest buffer takes at least over links of such rates, where its time over a link of rate 1 is 1.
+FLOORS = {
+    "allreduce": both, "broadcast": tree, "reduce": tree, "allgather": each, "reduce-scatter": each, "gather": root,
+    "scatter": root, "alltoall": each, "barrier": lambda _: 0,
 }
 SHORT = 64 << 10  # bytes: up to here a latency, with its 99th percentile
-ROUNDS = 5, 100  # least and most of a run
-ROUNDS_BYTES = 12 << 20  # in between, for this many bytes
+ROUNDS = 3, 100  # least and most of a run
+ROUNDS_BYTES = 16 << 20  # in between, for this many bytes
 GLOO = """
 import sys, time, torch, torch.distributed as dist
 torch.set_num_threads(1)
@@ -49,7 +74,8 @@ def result(name, x, out, block, index, round):
             "reduce": lambda: (x, everything(index)), "reduce-scatter": lambda: (out[:block], everything(mine)),
             "scatter": lambda: (out[:block], value(0, round, mine)),
             "allgather": lambda: (out, torch.cat([value(k, round, index[:block]) for k in range(size)])),
-            "gather": lambda: (out, torch.cat([value(k, round, index[:block]) for k in range(size)]))}[name]()
+            "gather": lambda: (out, torch.cat([value(k, round, index[:block]) for k in range(size)])),
+            "alltoall": lambda: (out, torch.cat([value(k, round, mine) for k in range(size)]))}[name]()
 
 def run(name, x, out, block):
     parts, blocks = list(x.split(block)), list(out.split(block))
@@ -58,7 +84,8 @@ def run(name, x, out, block):
              "reduce": lambda: dist.reduce(x, 0), "allgather": lambda: dist.all_gather(blocks, parts[0]),
              "reduce-scatter": lambda: dist.reduce_scatter(blocks[0], parts),
              "gather": lambda: dist.gather(parts[0], blocks if root else None, 0),
-             "scatter": lambda: dist.scatter(blocks[0], parts if root else None, 0), "barrier": dist.barrier}
+             "scatter": lambda: dist.scatter(blocks[0], parts if root else None, 0),
+             "alltoall": lambda: dist.all_to_all_single(out, x), "barrier": dist.barrier}
     began = time.monotonic()
     calls[name]()
     return time.monotonic() - began
@@ -85,8 +112,45 @@ for name in sys.argv[1].split(","):
 NOT_IN_GLOO = {"reduce-scatter"}  # of PyTorch 1.13
 
 
+class Here:
+    """All ranks on this host, in our own network namespace."""
+    hub = address = "127.0.0.1"
+
+    def __init__(self, count):
+        self.hosts = {f"h{k + 1}": self for k in range(count)}
+
+    def enter(self, *command):
+        return list(map(str, command))
+
+    def close(self):
+        pass
+
+
+def links_of(o, count):
+    """Mbit/s of each host's link."""
+    return [o.mbps[k % len(o.mbps)] for k in range(count)]
+
+
+def floor_ms(o, name, size, count):
+    """0: there is none."""
+    if o.one_host:
+        return 0
+    return 8e3 * size * FLOORS[name](links_of(o, count)) * (CHUNK + OVERHEAD) / CHUNK / 1e6
+
+
 def rounds_of(size):
     return min(max(ROUNDS_BYTES // size, ROUNDS[0]), ROUNDS[1])
+
+
+def run_mpi(o, star, words, folder):
+    source = HERE.parent / "bench/bench_collectives.c"
+    if not o.one_host:
+        return one.by_mpi(list(star.hosts.values()), source, words, folder)
+    program = folder / "mpi-here"
+    if not program.exists():
+        one.sh("mpicc", "-O2", "-DWITH_MPI", source, "-o", program)
+    return one.said(one.start(star, "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", len(star.hosts), "--mca",
+                              "mpi_yield_when_idle", "1", program, *words, out=subprocess.PIPE), "mpi")
 
 
 def run(mode, star, names, o, folder):
@@ -95,14 +159,16 @@ def run(mode, star, names, o, folder):
     names = [n for n in names if mode != "gloo" or n not in NOT_IN_GLOO]
     words = [",".join(names), *(f"{size}:{rounds_of(size)}" for size in o.sizes)]
     if mode == "heddle":
-        fabric = one.Heddle(star, o.build, folder, False, False)
+        fabric = one.Heddle(star, o.build, folder, False, o.flows > 0)
         lines = one.ranks(hosts, [o.build / "tests/bench/bench_collectives", *words],
                           lambda k, host: fabric.member("bench", k, len(hosts), host), mode)
         fabric.end()
     elif mode == "gloo":
-        lines = one.ranks(hosts, ["/usr/bin/python3", "-c", GLOO, *words], lambda k, _: one.gloo_member(hosts, k), mode)
+        device = {"GLOO_SOCKET_IFNAME": "lo"} if o.one_host else {}
+        lines = one.ranks(hosts, ["/usr/bin/python3", "-c", GLOO, *words],
+                          lambda k, _: {**one.gloo_member(hosts, k), **device}, mode)
     else:
-        lines = one.by_mpi(hosts, HERE.parent / "bench/bench_collectives.c", words, folder)
+        lines = run_mpi(o, star, words, folder)
     took = {}
     for line in lines:
         name, size, seconds = line.split()
@@ -118,7 +184,9 @@ def measure(o, count, folder):
     """[{workers, collective, bytes, floor_ms, modes: {mode: {median_ms: [a run each], p99_ms: [...]}}}]."""
     points = {}
     for _ in range(o.runs):
-        star = Star({f"h{k + 1}": o.mbps for k in range(count)}, one.NET, one.QUEUE_KB)
+        star = Here(count) if o.one_host else Star({f"h{k + 1}": mbps for k, mbps in enumerate(links_of(o, count))},
+                                                   one.NET, max(one.QUEUE_KB, o.burst_kb), o.burst_kb * 1024)
+        flows = one.Flows(star, o.flows)
         try:
             for mode in o.only:
                 before = busy()
@@ -128,9 +196,10 @@ def measure(o, count, folder):
                     row["p99_ms"].append(percentile(values, 0.99))
                 print(f"  {mode}: processors {100 * busy_share(before):.0f} % busy", file=sys.stderr, flush=True)
         finally:
+            flows.close()
             star.close()
-    return [{"workers": count, "collective": name, "bytes": size, "mbps": o.mbps, "modes": points[name, size],
-             "floor_ms": 8e3 * size * LOADS[name](count) * (CHUNK + OVERHEAD) / CHUNK / (o.mbps * 1e6)}
+    return [{"workers": count, "collective": name, "bytes": size, "mbps": links_of(o, count), "flows": o.flows,
+             "one_host": o.one_host, "modes": points[name, size], "floor_ms": floor_ms(o, name, size, count)}
             for name in o.collectives for size in o.sizes]
 
 
@@ -159,18 +228,24 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--workers", default="4,8")
-    parser.add_argument("--mbps", type=int, default=200)
+    parser.add_argument("--mbps", default="200")
+    parser.add_argument("--burst-kb", type=int, default=BURST_BYTES // 1024)
+    parser.add_argument("--flows", type=int, default=0)
+    parser.add_argument("--one-host", action="store_true")
     parser.add_argument("--sizes", default="4096,65536,1048576,4194304")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--collectives", default=",".join(LOADS))
+    parser.add_argument("--collectives", default=",".join(FLOORS))
     parser.add_argument("--only", default="heddle,gloo,mpi")
     parser.add_argument("--json", type=pathlib.Path)
     o = parser.parse_args()
     o.build = o.build.resolve()
+    o.mbps = [int(rate) for rate in o.mbps.split(",")]
+    if o.one_host and o.flows:
+        parser.error("--flows: there is no link with --one-host")
     o.sizes = [int(size) for size in o.sizes.split(",")]
     o.collectives = o.collectives.split(",")
-    if unknown := set(o.collectives) - set(LOADS):
-        parser.error(f"--collectives: {', '.join(sorted(unknown))}: want {', '.join(LOADS)}")
+    if unknown := set(o.collectives) - set(FLOORS):
+        parser.error(f"--collectives: {', '.join(sorted(unknown))}: want {', '.join(FLOORS)}")
     o.only = [m for m in o.only.split(",") if one.have(m) or print(f"{m}: not installed, left out")]
     results = []
     with tempfile.TemporaryDirectory() as folder:

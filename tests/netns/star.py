@@ -14,15 +14,16 @@ def sh(*command):
     subprocess.run([str(c) for c in command], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
-def shape(mbps, queue_kb):
-    burst = max(BURST_BYTES, int(mbps * 1e6 / 8 * 50e-6))
+def shape(mbps, queue_kb, burst_bytes=BURST_BYTES):
+    burst = max(burst_bytes, int(mbps * 1e6 / 8 * 50e-6))
     return ["root", "tbf", "rate", f"{mbps}mbit", "burst", burst, "limit", queue_kb * 1024]
 
 
 class Star:
-    """Hosts by name, from NET.1 on, each link shaped both ways to its rate; our own namespace is NET.250."""
+    """Hosts by name, from NET.1 on, each link shaped both ways to its rate (0: not shaped); our own namespace is
+    NET.250."""
 
-    def __init__(self, rates, net, queue_kb):
+    def __init__(self, rates, net, queue_kb, burst_bytes=BURST_BYTES):
         self.hub = f"{net}.250"
         self.hosts = {}
         sh("ip", "link", "add", "br0", "type", "bridge")
@@ -38,8 +39,9 @@ class Star:
             host.run("ip", "link", "set", "e0", "up")
             # All TCP is CUBIC: a kernel whose default is BBR would let the rivals push the other flows aside.
             host.run("ip", "route", "replace", f"{net}.0/24", "dev", "e0", "src", host.address, "congctl", "cubic")
-            sh("tc", "qdisc", "add", "dev", f"p-{name}", *shape(mbps, queue_kb))
-            host.run("tc", "qdisc", "add", "dev", "e0", *shape(mbps, queue_kb))
+            if mbps > 0:
+                sh("tc", "qdisc", "add", "dev", f"p-{name}", *shape(mbps, queue_kb, burst_bytes))
+                host.run("tc", "qdisc", "add", "dev", "e0", *shape(mbps, queue_kb, burst_bytes))
 
     def towards(self, name):
         """Bytes that have left the bridge for a host."""
