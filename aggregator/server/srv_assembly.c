@@ -70,25 +70,36 @@ static void incoming_widen(struct srv_incoming *in, const struct hd_chunk_header
 	hd_fixed_to_f32(values, lanes, header->count, header->exponent);
 }
 
-/* Checks each chunk while it is in the cache, so that the update is not read again. */
-static void incoming_check(struct srv_incoming *in, const struct hd_chunk_header *header) {
-	const void *values = hd_recv_chunk_data(in->recv, header->chunk);
-	size_t found;
+/* Values as they are in the packet, which is in the cache: a long update is stored past it. */
+static bool are_finite(uint8_t dtype, const uint8_t *payload, uint16_t count) {
+	float aligned[HD_CHUNK_BYTES_MAX / sizeof(float)];
+
+	if ((uintptr_t)payload % sizeof *aligned == 0)
+		return !hd_any_not_finite(dtype, payload, count);
+	memcpy(aligned, payload, count * hd_dtype_bytes(dtype));
+	return !hd_any_not_finite(dtype, aligned, count);
+}
+
+/* Checks each new chunk, so that the update is not read again. */
+static void incoming_check(
+	struct srv_incoming *in,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload
+) {
+	const void *stored = hd_recv_chunk_data(in->recv, header->chunk);
+	bool finite = true;
 
 	if (in->dtype == HD_DTYPE_FIXED32)
 		incoming_widen(in, header);
 	if (in->normed)
 		srv_credit_measure(in, header);
-	if (in->dtype == HD_DTYPE_SPARSE32) {
-		incoming_check_runs(in, values, header->count * hd_dtype_bytes(in->dtype));
-		return;
-	}
-	if (in->job->spec.allow_not_finite)
-		return;
-	found = hd_dtype_is_half(in->dtype) ?
-		hd_find_not_finite_half(in->dtype, values, header->count) :
-		hd_find_not_finite_f32(values, header->count);
-	if (found < header->count)
+	if (in->dtype == HD_DTYPE_SPARSE32)
+		incoming_check_runs(in, stored, header->count * hd_dtype_bytes(in->dtype));
+	else if (in->dtype == HD_DTYPE_FIXED32)
+		finite = hd_find_not_finite_f32(stored, header->count) == header->count;
+	else if (!in->job->spec.allow_not_finite)
+		finite = are_finite(in->dtype, payload, header->count);
+	if (!finite && !in->job->spec.allow_not_finite)
 		incoming_spoil(in, HD_REASON_NOT_FINITE);
 }
 
@@ -132,12 +143,12 @@ bool srv_incoming_chunk(
 	}
 	switch (hd_recv_chunk(in->recv, turn->now, header, payload, payload_bytes)) {
 	case HD_RECV_NEW:
-		incoming_check(in, header);
+		incoming_check(in, header, payload);
 		break;
 	case HD_RECV_DONE:
 		whole = true;
 		in->bytes = hd_recv_stats(in->recv)->bytes_total;
-		incoming_check(in, header);
+		incoming_check(in, header, payload);
 		break;
 	case HD_RECV_DUPLICATE:
 		stats->duplicates++;
