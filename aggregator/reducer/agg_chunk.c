@@ -114,6 +114,7 @@ static void on_chunk(
 	}
 	if (!in->peer)
 		agg_input_bind(turn, in, sender);
+	hd_sink_expect(turn->sink, hd_recv_whole_at(hd_reduce_recv(in->group->reduce, in->index)));
 	took(turn, in, bytes);
 }
 

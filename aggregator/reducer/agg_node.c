@@ -109,8 +109,11 @@ static void on_receive(
 ) {
 	struct agg_turn turn = {core, now, sink};
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		turn.now = hd_packet_at(&packets[i], now);
 		on_packet(&turn, &packets[i]);
+	}
+	turn.now = now;
 	settle(&turn);
 }
 

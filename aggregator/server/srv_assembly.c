@@ -168,6 +168,7 @@ bool srv_incoming_chunk(
 	if (payload_bytes > in->packet_bytes)
 		in->packet_bytes = (uint32_t)payload_bytes;
 	in->active = turn->now;
+	hd_sink_expect(turn->sink, hd_recv_whole_at(in->recv));
 	stats->chunk_bytes += payload_bytes;
 	srv_incoming_touch(turn->server, in);
 	return true;

@@ -185,8 +185,11 @@ static void server_receive(
 	struct hd_server *server = core;
 	struct srv_turn turn = {server, now, sink};
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		turn.now = hd_packet_at(&packets[i], now);
 		server_packet(&turn, &packets[i]);
+	}
+	turn.now = now;
 	/* Packets first: a large update that is being applied continues in the next tick. */
 	server->apply_left = server->unfinished ? 0 : server->config.apply_values;
 	server_settle(&turn);

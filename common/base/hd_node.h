@@ -28,7 +28,13 @@ struct hd_packet {
 	size_t bytes;
 	/* Where it arrived; ipv4 0: unknown, as the node is bound to any address; port 0: unknown too. */
 	struct hd_addr local;
+	hd_ns at; /* when it arrived: not before the core's last call, not after this one. 0: now */
 };
+
+/* The time of a packet's arrival in a call of receive(). */
+static inline hd_ns hd_packet_at(const struct hd_packet *packet, hd_ns now) {
+	return packet->at != 0 ? packet->at : now;
+}
 
 /* The receiver of a core's output. A driver embeds this struct in its own. */
 struct hd_sink {
@@ -54,7 +60,16 @@ struct hd_sink {
 	)(struct hd_sink *sink, struct hd_addr peer, const void *packet, size_t bytes);
 	/* Reports an event, for traces, journals and invariant checkers. May be NULL. */
 	void (*event)(struct hd_sink *sink, const struct hd_event *event);
+	hd_ns whole_at; /* hd_sink_expect() */
 };
+
+/* Chunks came of a transfer that will be whole at this time, if they go on coming as they do. A driver for which it
+ * costs less may leave further packets where they are until the earliest of these times, but not for long. 0: at any
+ * time. Without this call it does not. */
+static inline void hd_sink_expect(struct hd_sink *sink, hd_ns whole_at) {
+	if (sink->whole_at == HD_NEVER || whole_at < sink->whole_at)
+		sink->whole_at = whole_at;
+}
 
 static inline void
 hd_sink_send_stranger(struct hd_sink *sink, struct hd_addr peer, const void *packet, size_t bytes) {

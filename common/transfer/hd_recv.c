@@ -303,12 +303,22 @@ hd_ns hd_recv_deadline(const struct hd_recv *recv) {
 	return recv->due ? 0 : recv->tail_at;
 }
 
-const struct hd_recv_stats *hd_recv_stats(const struct hd_recv *recv) {
-	return &recv->stats;
-}
-
 uint64_t hd_recv_missing(const struct hd_recv *recv) {
 	return recv->config.bytes - recv->stats.bytes_held;
+}
+
+hd_ns hd_recv_whole_at(const struct hd_recv *recv) {
+	const struct hd_recv_stats *stats = &recv->stats;
+	const uint64_t came = stats->bytes_held - recv->first_bytes;
+	const double took = (double)(stats->last - stats->first);
+
+	if (is_done(recv) || came == 0)
+		return 0;
+	return hd_ns_add(stats->last, (hd_ns)(took * (double)hd_recv_missing(recv) / (double)came));
+}
+
+const struct hd_recv_stats *hd_recv_stats(const struct hd_recv *recv) {
+	return &recv->stats;
 }
 
 double hd_recv_rate_bps(const struct hd_recv *recv) {

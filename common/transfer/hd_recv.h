@@ -75,6 +75,9 @@ void hd_recv_sack_done(
 /* When an acknowledgement becomes due by time (the delayed tail of a burst), or HD_NEVER. */
 hd_ns hd_recv_deadline(const struct hd_recv *recv);
 
+/* When the last byte will have come, by the rate so far; 0: unknown, or it has. */
+hd_ns hd_recv_whole_at(const struct hd_recv *recv);
+
 struct hd_recv_stats {
 	uint64_t bytes_held;
 	uint64_t bytes_total; /* of an open transfer: the maximum, until its end is known */

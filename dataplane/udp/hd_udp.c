@@ -54,6 +54,7 @@ static void set_options(struct hd_udp *udp, int fd) {
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, receive ? receive : RECEIVE_BUFFER_DEFAULT);
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, send ? send : SEND_BUFFER_DEFAULT);
 	(void)setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
+	(void)setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
 	/* Whole packets up to the interface's MTU, fragments beyond it, here or at a router: too large a chunk size is
 	 * slow, not silent. ICMP, which can be forged, is not used: one packet would cost every peer its GSO. */
 	(void)setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &mtu, sizeof mtu);
@@ -93,17 +94,24 @@ static int receive(void *driver, struct hd_node node, hd_ns now, hd_ns until) {
 	uint64_t before = udp->stats.received_packets;
 	int code = 0;
 
-	if (!readable)
+	if (!readable && now < udp->hold.until) {
+		code = hd_wait_pause(&udp->loop.wait, now, hd_ns_min(until, udp->hold.until));
+		readable = true;
+	} else if (!readable) {
 		code = hd_wait_sleep(&udp->loop.wait, now, until, &readable);
+	}
 	if (code < 0)
 		return code;
+	udp->sink.whole_at = HD_NEVER;
 	for (int round = 0; readable && round < UDP_RECV_ROUNDS_MAX; round++) {
 		code = udp_receive(udp, node);
 		if (code < 0)
 			return code;
 		readable = code > 0;
 	}
-	return udp->stats.received_packets != before;
+	before = udp->stats.received_packets - before;
+	udp_hold_note(&udp->hold, hd_udp_now(), (uint32_t)before, udp->sink.whole_at);
+	return before > 0;
 }
 
 static void flush(void *driver) {

@@ -55,6 +55,16 @@
 #define UDP_ROOM_STUCK                                                                             \
 	(20 * HD_MS) /* bytes that have not moved for so long are not those of a queue */
 
+/* While packets have come at this rate, a millisecond, for so many windows, */
+#define UDP_HOLD_RATE 4
+#define UDP_HOLD_WINDOW (2 * HD_MS)
+#define UDP_HOLD_WINDOWS 2
+/* the thread sleeps until so many more have come, but not longer than this. */
+#define UDP_HOLD_PACKETS 16
+#define UDP_HOLD_MOST HD_MS
+/* If that takes less, the kernel hands over many at once anyway, and congestion windows are short for such rates. */
+#define UDP_HOLD_LEAST (300 * HD_US)
+
 enum udp_class {
 	UDP_CONTROL,
 	UDP_STRANGER,
@@ -134,10 +144,21 @@ struct udp_receiver {
 	struct sockaddr_in name[UDP_RECV_BUFFERS];
 	union {
 		struct cmsghdr align;
-		uint8_t bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint32_t))];
+		uint8_t
+			bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint32_t))
+			      + CMSG_SPACE(sizeof(struct timespec))];
 	} control[UDP_RECV_BUFFERS];
+	hd_ns real_ahead; /* CLOCK_REALTIME is ahead of CLOCK_MONOTONIC by this */
 	struct hd_packet packets[UDP_RECV_PACKETS_MAX];
 	uint8_t *buffers;
+};
+
+struct udp_hold {
+	hd_ns until; /* the socket is not looked at before */
+	hd_ns span; /* of a hold; 0: none */
+	hd_ns from; /* the present window's begin, */
+	uint64_t count; /* and its packets so far */
+	uint32_t windows; /* in a row with many packets */
 };
 
 struct hd_udp {
@@ -151,6 +172,8 @@ struct hd_udp {
 	struct udp_sender sender;
 	struct udp_room room;
 	struct udp_backlog backlog;
+	struct udp_hold hold;
+	hd_ns called_at; /* the core was called with packets */
 };
 
 static inline uint32_t udp_outgoing_bytes(const struct udp_outgoing *out) {
@@ -171,6 +194,11 @@ void udp_send(
 void udp_send_stranger(struct hd_sink *sink, struct hd_addr peer, const void *packet, size_t bytes);
 /* Sends what there is room for; remaining chunks go into the backlog. */
 void udp_flush(struct hd_udp *udp);
+
+/* --- hd_udp_hold.c ----------------------------------------------------------------------------- */
+/* So many packets came when the socket was looked at. whole_at: what the core expects (hd_sink_expect()); HD_NEVER:
+ * no chunks came. */
+void udp_hold_note(struct udp_hold *hold, hd_ns now, uint32_t packets, hd_ns whole_at);
 
 /* --- hd_udp_backlog.c ------------------------------------------------------------------------- */
 void udp_room_init(struct udp_room *room, uint32_t buffer_bytes);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -49,8 +50,20 @@ void udp_receiver_fini(struct udp_receiver *receiver) {
 	receiver->buffers = NULL;
 }
 
-/* Returns the size of the train's packets, 0 if the message is one packet. */
-static size_t read_control(struct hd_udp *udp, struct msghdr *header) {
+static hd_ns in_ns(const struct timespec *at) {
+	return (hd_ns)at->tv_sec * HD_SECOND + (hd_ns)at->tv_nsec;
+}
+
+/* The kernel's stamps are of the other clock, which may be set at any time. */
+static hd_ns real_ahead(hd_ns now) {
+	struct timespec real;
+
+	(void)clock_gettime(CLOCK_REALTIME, &real);
+	return in_ns(&real) - now;
+}
+
+/* Reads when the message came, and returns the size of the train's packets, 0 if it is one packet. */
+static size_t read_control(struct hd_udp *udp, struct msghdr *header, hd_ns *at) {
 	struct udp_receiver *receiver = &udp->receiver;
 	size_t segment = 0;
 
@@ -67,6 +80,11 @@ static size_t read_control(struct hd_udp *udp, struct msghdr *header) {
 			memcpy(&dropped, CMSG_DATA(c), sizeof dropped);
 			udp->stats.receive_overflow += dropped - receiver->overflow_seen;
 			receiver->overflow_seen = dropped;
+		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPNS) {
+			struct timespec stamp;
+
+			memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
+			*at = in_ns(&stamp) - receiver->real_ahead;
 		}
 	}
 	return segment;
@@ -75,6 +93,7 @@ static size_t read_control(struct hd_udp *udp, struct msghdr *header) {
 struct burst {
 	struct hd_node node;
 	hd_ns now;
+	hd_ns at; /* of the newest packet, or of the core's last call */
 	size_t count;
 };
 
@@ -84,6 +103,7 @@ static void hand_over(struct hd_udp *udp, struct burst *burst) {
 	burst->node.ops->receive(
 		burst->node.core, burst->now, udp->receiver.packets, burst->count, &udp->sink
 	);
+	burst->at = udp->called_at = burst->now;
 	udp_flush(udp);
 	burst->count = 0;
 }
@@ -93,7 +113,8 @@ static void take_message(struct hd_udp *udp, struct burst *burst, size_t index) 
 	struct mmsghdr *message = &receiver->message[index];
 	const uint8_t *data = receiver->iovec[index].iov_base;
 	size_t left = message->msg_len;
-	size_t segment = read_control(udp, &message->msg_hdr);
+	hd_ns at = burst->now;
+	size_t segment = read_control(udp, &message->msg_hdr, &at);
 	struct hd_addr peer = {
 		.ipv4 = ntohl(receiver->name[index].sin_addr.s_addr),
 		.port = ntohs(receiver->name[index].sin_port),
@@ -104,6 +125,8 @@ static void take_message(struct hd_udp *udp, struct burst *burst, size_t index) 
 		return;
 	}
 	udp->stats.received_bytes += left;
+	/* The core's time does not go back. */
+	burst->at = hd_ns_min(hd_ns_max(at, burst->at), burst->now);
 	if (segment == 0)
 		segment = left;
 	do {
@@ -114,7 +137,7 @@ static void take_message(struct hd_udp *udp, struct burst *burst, size_t index) 
 		__builtin_prefetch(data);
 		__builtin_prefetch(data + 64);
 		receiver->packets[burst->count++] = (struct hd_packet
-		){.peer = peer, .data = data, .bytes = bytes, .local = udp->bound};
+		){.peer = peer, .data = data, .bytes = bytes, .local = udp->bound, .at = burst->at};
 		udp->stats.received_packets++;
 		data += bytes;
 		left -= bytes;
@@ -132,7 +155,7 @@ static void give_back(struct udp_receiver *receiver, hd_ns now) {
 
 int udp_receive(struct hd_udp *udp, struct hd_node node) {
 	struct udp_receiver *receiver = &udp->receiver;
-	struct burst burst = {.node = node};
+	struct burst burst = {.node = node, .at = hd_ns_max(udp->called_at, udp->loop.now)};
 	unsigned int count = receiver->trains ? UDP_RECV_TRAINS : UDP_RECV_BUFFERS;
 	uint64_t before = udp->stats.received_bytes;
 	int n;
@@ -142,6 +165,7 @@ int udp_receive(struct hd_udp *udp, struct hd_node node) {
 	if (n <= 0)
 		return n < 0 && errno != EAGAIN && errno != EINTR ? -errno : 0;
 	burst.now = hd_udp_now();
+	receiver->real_ahead = real_ahead(burst.now);
 	for (int i = 0; i < n; i++)
 		take_message(udp, &burst, (size_t)i);
 	hand_over(udp, &burst);

@@ -135,3 +135,22 @@ int hd_wait_sleep(struct hd_wait *wait, hd_ns now, hd_ns until, bool *readable) 
 	}
 	return 0;
 }
+
+int hd_wait_pause(struct hd_wait *wait, hd_ns now, hd_ns until) {
+	struct pollfd woken = {.fd = wait->event_fd, .events = POLLIN};
+	const hd_ns span = until > now ? until - now : 0;
+	const struct timespec limit = {
+		.tv_sec = (time_t)(span / HD_SECOND),
+		.tv_nsec = (long)(span % HD_SECOND),
+	};
+	uint64_t count;
+
+	sharpen_timers(wait);
+	if (atomic_load(&wait->stop) || atomic_load(&wait->wake))
+		return 0;
+	if (ppoll(&woken, 1, &limit, NULL) <= 0)
+		return 0;
+	if (read(wait->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+		return -errno;
+	return 0;
+}

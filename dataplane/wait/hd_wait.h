@@ -40,6 +40,8 @@ bool hd_wait_woken(struct hd_wait *wait);
  * descriptor is readable or in error, else leaves it. 0 or -errno.
  */
 int hd_wait_sleep(struct hd_wait *wait, hd_ns now, hd_ns until, bool *readable);
+/* The same, and no packet ends it. */
+int hd_wait_pause(struct hd_wait *wait, hd_ns now, hd_ns until);
 
 /* CLOCK_MONOTONIC in ns. */
 hd_ns hd_wait_now(void);

@@ -174,8 +174,11 @@ static void worker_receive(
 	struct worker_context ctx = {now, sink};
 
 	begin_call(worker, &ctx);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		ctx.now = hd_packet_at(&packets[i], now);
 		worker_on_packet(worker, &ctx, &packets[i]);
+	}
+	ctx.now = now;
 	end_call(worker, &ctx);
 }
 

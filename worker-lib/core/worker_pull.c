@@ -274,6 +274,7 @@ bool worker_pull_chunk(
 		worker->stats.drop_mismatch++;
 		return true;
 	}
+	hd_sink_expect(ctx->sink, hd_recv_whole_at(ticket->recv));
 	if (ticket->pub.state == HD_TICKET_GRANTED) {
 		worker_time_first_chunk(worker, ticket, ctx->now);
 		worker_emit_ticket(worker, ctx, ticket, start);

@@ -273,6 +273,7 @@ bool worker_shards_chunk(
 		worker->stats.drop_mismatch++;
 		return true;
 	}
+	hd_sink_expect(ctx->sink, hd_recv_whole_at(shard->recv));
 	if (result != HD_RECV_DONE)
 		return true;
 	worker_add_tombstone(
