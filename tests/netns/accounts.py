@@ -7,6 +7,9 @@ import pathlib
 import subprocess
 
 COUNTER_BITS = 48
+# How much longer a node waits for others after it was stopped once (common/session/hd_liveness.c), and for how long.
+LATE_S = 0.8
+LATE_FOR_S = 3
 
 
 def lines(path):
@@ -159,8 +162,9 @@ class Accounts:
 
 def stalls(cluster, accounts, until):
     """(longest time without any outcome, longest of one worker), in s: without the time for which what they need
-    (the server; for one worker, also itself) was taken away, and counted from its return."""
-    def gaps(times, outages):
+    (the server; for one worker, also itself) was taken away, and counted from its return. A worker that was stopped
+    waits for others longer, for some seconds."""
+    def gaps(times, outages, stopped=()):
         times = sorted(times)
         longest = (0.0, 0.0)
         for a, b in zip(times, times[1:]):
@@ -168,16 +172,18 @@ def stalls(cluster, accounts, until):
                 continue  # outages only shorten it
             begins = max([a] + [end for begin, end in outages if begin < b and end < b and end > a])
             covered = any(begin <= b <= end for begin, end in outages)
-            if not covered and b - begins > longest[0]:
-                longest = (b - begins, begins)
+            late = LATE_S if any(0 <= begins - end < LATE_FOR_S for end in stopped) else 0
+            if not covered and b - begins - late > longest[0]:
+                longest = (b - begins - late, begins)
         return longest
     server = [(f["began"], f["ended"]) for f in cluster.faults if "ps" in f["nodes"]]
     everybody = gaps([t for life in accounts.lives for t in life.times], server)
     alone = (0.0, 0.0, "")
     for life in accounts.lives:
         node = cluster.workers[life.rank].name
-        own = [(f["began"], f["ended"]) for f in cluster.faults if node in f["nodes"]]
-        gap = gaps(life.times, server + own)
+        own = [f for f in cluster.faults if node in f["nodes"]]
+        gap = gaps(life.times, server + [(f["began"], f["ended"]) for f in own],
+                   [f["ended"] for f in own if f["kind"] == "stop"])
         alone = max(alone, (*gap, node))
     return everybody, alone
 
