@@ -25,7 +25,7 @@ import time
 
 import fabric
 import pen
-from star import CHUNK, OVERHEAD, Star, busy, busy_share, sh
+from star import CHUNK, OVERHEAD, Star, sh, used, used_share
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUEUE_KB = 128
@@ -164,17 +164,17 @@ def measure(options, count, folder):
         for mode in options.only:
             ours = mode in ("heddle", "workers")
             heddle = Heddle(star, options.build, folder, mode == "heddle", options.flows > 0) if ours else None
-            before = busy()
+            before = used()
             if heddle:
                 lines = run_heddle(heddle, hosts, values, options.rounds)
             elif mode == "gloo":
                 lines = run_gloo(hosts, values, options.rounds)
             else:
                 lines = run_mpi(hosts, values, options.rounds, folder)
-            # The first one opens sessions.
-            rows[mode] = {"ms": [1e3 * x for x in lines[1:]], "cpu": busy_share(before)}
             if heddle:
                 heddle.end()
+            # The first one opens sessions.
+            rows[mode] = {"ms": [1e3 * x for x in lines[1:]], "cpu": used_share(before)}
         flows.close()
     finally:
         star.close()

@@ -25,7 +25,7 @@ import tempfile
 
 import bench_allreduce as one
 import pen
-from star import BURST_BYTES, CHUNK, OVERHEAD, Star, busy, busy_share
+from star import BURST_BYTES, CHUNK, OVERHEAD, Star, used, used_share
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -189,12 +189,12 @@ def measure(o, count, folder):
         flows = one.Flows(star, o.flows)
         try:
             for mode in o.only:
-                before = busy()
+                before = used()
                 for point, values in run(mode, star, o.collectives, o, folder).items():
                     row = points.setdefault(point, {}).setdefault(mode, {"median_ms": [], "p99_ms": []})
                     row["median_ms"].append(statistics.median(values))
                     row["p99_ms"].append(percentile(values, 0.99))
-                print(f"  {mode}: processors {100 * busy_share(before):.0f} % busy", file=sys.stderr, flush=True)
+                print(f"  {mode}: {100 * used_share(before):.0f} % of the processors", file=sys.stderr, flush=True)
         finally:
             flows.close()
             star.close()

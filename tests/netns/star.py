@@ -2,7 +2,10 @@
 """Shared by the benches on shaped links: a star of network namespaces around a bridge, and how busy the processors are
 meanwhile."""
 import json
+import os
+import resource
 import subprocess
+import time
 
 import pen
 
@@ -75,3 +78,15 @@ def busy_share(before):
     """The share of all processors that was used since then."""
     after = busy()
     return (after[0] - before[0]) / max(1, after[1] - before[1])
+
+
+def used():
+    """Processor time of all programs that we started and that have ended, and the time."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime, time.monotonic()
+
+
+def used_share(before):
+    """The share of all processors that those took which have ended since then."""
+    after = used()
+    return (after[0] - before[0]) / (after[1] - before[1]) / os.cpu_count()
