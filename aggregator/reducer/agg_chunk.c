@@ -138,9 +138,9 @@ static void on_late_chunk(
 		return;
 	}
 	aggregator->stats.duplicates++;
-	if (tomb->answered == turn->now)
+	if (tomb->answered == turn->call)
 		return;
-	tomb->answered = turn->now;
+	tomb->answered = turn->call;
 	hd_recv_sack_done(
 		tomb->handle.token, header, aggregator->config.receive_window_bytes, &message.sack
 	);

@@ -153,6 +153,7 @@ struct agg_turn {
 	struct hd_aggregator *aggregator;
 	hd_ns now;
 	struct hd_sink *sink;
+	hd_ns call; /* of receive(): its time, where `now` is that of the packet */
 };
 
 static inline uint64_t agg_addr_key(struct hd_addr addr) {

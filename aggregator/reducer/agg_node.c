@@ -107,7 +107,7 @@ static void on_receive(
 	size_t count,
 	struct hd_sink *sink
 ) {
-	struct agg_turn turn = {core, now, sink};
+	struct agg_turn turn = {core, now, sink, now};
 
 	for (size_t i = 0; i < count; i++) {
 		turn.now = hd_packet_at(&packets[i], now);
@@ -119,7 +119,7 @@ static void on_receive(
 
 static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	struct hd_aggregator *aggregator = core;
-	struct agg_turn turn = {aggregator, now, sink};
+	struct agg_turn turn = {aggregator, now, sink, now};
 
 	(void)hd_upstream_connect(&aggregator->upstream, aggregator->endpoint, now);
 	hd_endpoint_tick(aggregator->endpoint, now, sink);
@@ -241,7 +241,7 @@ bool hd_aggregator_is_idle(const struct hd_aggregator *aggregator) {
 }
 
 void hd_aggregator_drain(struct hd_aggregator *aggregator, hd_ns now, struct hd_sink *sink) {
-	struct agg_turn turn = {aggregator, now, sink};
+	struct agg_turn turn = {aggregator, now, sink, now};
 	struct agg_group *group;
 	struct agg_peer *peer;
 

@@ -241,7 +241,7 @@ bool agg_routes_are_valid(void) {
 
 static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
 	struct hd_aggregator *aggregator = owner;
-	struct agg_turn turn = {aggregator, now, sink};
+	struct agg_turn turn = {aggregator, now, sink, now};
 	struct hd_event event = {.kind = HD_EVENT_NODE_UP, .aux = hd_session_peer_role(session)};
 	struct agg_peer *peer = hd_session_user(session);
 	const struct hd_who who = hd_session_who(session);
@@ -271,7 +271,7 @@ static void on_message(
 	struct hd_sink *sink
 ) {
 	struct hd_aggregator *aggregator = owner;
-	struct agg_turn turn = {aggregator, now, sink};
+	struct agg_turn turn = {aggregator, now, sink, now};
 	struct agg_peer *peer
 		= session == aggregator->upstream.session ? NULL : hd_session_user(session);
 	uint8_t role = hd_upstream_role(&aggregator->upstream, session);
@@ -291,7 +291,7 @@ static void on_closed(
 	struct hd_sink *sink
 ) {
 	struct hd_aggregator *aggregator = owner;
-	struct agg_turn turn = {aggregator, now, sink};
+	struct agg_turn turn = {aggregator, now, sink, now};
 	struct hd_event event = {.kind = HD_EVENT_NODE_DOWN, .reason = reason};
 	struct agg_peer *peer = hd_session_user(session);
 	const struct hd_who who = hd_session_who(session);

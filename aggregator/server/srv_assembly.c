@@ -208,9 +208,9 @@ static void tombstone_chunk(
 		return;
 	}
 	turn->server->stats.duplicates++;
-	if (tomb->answered == turn->now)
+	if (tomb->answered == turn->call)
 		return;
-	tomb->answered = turn->now;
+	tomb->answered = turn->call;
 	message.sack.token = tomb->handle.token;
 	message.sack.held = tomb->chunks;
 	message.sack.done = 1;

@@ -164,7 +164,7 @@ void hd_server_checkpoint_done(
 	int status,
 	struct hd_sink *sink
 ) {
-	struct srv_turn turn = {server, now, sink};
+	struct srv_turn turn = {server, now, sink, now};
 	struct srv_job *job = srv_job_find(server, job_id);
 
 	if (!job || !job->checkpointing)

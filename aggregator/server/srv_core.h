@@ -183,6 +183,7 @@ struct srv_turn {
 	struct hd_server *server;
 	hd_ns now;
 	struct hd_sink *sink;
+	hd_ns call; /* of receive(): its time, where `now` is that of the packet */
 };
 
 /* --- tokens ----------------------------------------------------------------------------------- */

@@ -183,7 +183,7 @@ static void server_receive(
 	struct hd_sink *sink
 ) {
 	struct hd_server *server = core;
-	struct srv_turn turn = {server, now, sink};
+	struct srv_turn turn = {server, now, sink, now};
 
 	for (size_t i = 0; i < count; i++) {
 		turn.now = hd_packet_at(&packets[i], now);
@@ -207,7 +207,7 @@ static void server_connect(struct srv_turn *turn) {
 
 static void server_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	struct hd_server *server = core;
-	struct srv_turn turn = {server, now, sink};
+	struct srv_turn turn = {server, now, sink, now};
 
 	server_connect(&turn);
 	hd_endpoint_tick(server->endpoint, now, sink);
@@ -329,7 +329,7 @@ void hd_server_destroy(struct hd_server *server) {
 }
 
 bool hd_server_drain(struct hd_server *server, hd_ns now, struct hd_sink *sink) {
-	struct srv_turn turn = {server, now, sink};
+	struct srv_turn turn = {server, now, sink, now};
 	bool settled = true;
 	struct srv_peer *peer;
 	struct srv_job *job;

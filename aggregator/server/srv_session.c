@@ -237,7 +237,7 @@ bool srv_routes_are_valid(void) {
 static void
 server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
 	struct hd_server *server = owner;
-	struct srv_turn turn = {server, now, sink};
+	struct srv_turn turn = {server, now, sink, now};
 	struct hd_event event = {.kind = HD_EVENT_NODE_UP, .aux = hd_session_peer_role(session)};
 	const struct hd_who who = hd_session_who(session);
 	struct srv_peer *peer;
@@ -276,7 +276,7 @@ static void server_message(
 	struct hd_sink *sink
 ) {
 	struct hd_server *server = owner;
-	struct srv_turn turn = {server, now, sink};
+	struct srv_turn turn = {server, now, sink, now};
 	struct srv_peer *peer
 		= session == server->upstream.session ? NULL : hd_session_user(session);
 	uint8_t role = hd_upstream_role(&server->upstream, session);
@@ -296,7 +296,7 @@ static void server_closed(
 	struct hd_sink *sink
 ) {
 	struct hd_server *server = owner;
-	struct srv_turn turn = {server, now, sink};
+	struct srv_turn turn = {server, now, sink, now};
 	struct hd_event event = {.kind = HD_EVENT_NODE_DOWN, .reason = reason};
 	struct hd_who who = hd_session_who(session);
 	struct srv_peer *peer;
