@@ -7,9 +7,10 @@ import pathlib
 import subprocess
 
 COUNTER_BITS = 48
-# How much longer a node waits for others after it was stopped once (common/session/hd_liveness.c), and for how long.
-LATE_S = 0.8
-LATE_FOR_S = 3
+# How much longer a node waits for others after it was stopped once, and twice in a row (common/session/hd_liveness.c),
+# and for how long.
+LATE_S = 0, 0.8, 4
+LATE_FOR_S = 8
 
 
 def lines(path):
@@ -172,7 +173,7 @@ def stalls(cluster, accounts, until):
                 continue  # outages only shorten it
             begins = max([a] + [end for begin, end in outages if begin < b and end < b and end > a])
             covered = any(begin <= b <= end for begin, end in outages)
-            late = LATE_S if any(0 <= begins - end < LATE_FOR_S for end in stopped) else 0
+            late = LATE_S[min(sum(0 <= begins - end < LATE_FOR_S for end in stopped), 2)]
             if not covered and b - begins - late > longest[0]:
                 longest = (b - begins - late, begins)
         return longest
