@@ -22,6 +22,7 @@
 
 #include "hd_buckets.h"
 #include "hd_roll.h"
+#include "hd_sync_state.h"
 #include "train_loss.h"
 #include "train_summary.h"
 

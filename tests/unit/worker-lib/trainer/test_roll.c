@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The roll call, from maxima over all workers: every mixture of answers, against a straight reading of the rule. */
 #include "hd_roll.h"
+#include "hd_sync_state.h"
 
 #include <errno.h>
 #include <setjmp.h>

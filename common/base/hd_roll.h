@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The roll call of synchronous training by all-reduce: which worker gives its model to the others. It is one maximum
- * over all workers of 64-bit integers; so every worker reads the same from it.
+ * A roll call without a server: which worker gives its model to the others. It is one maximum over all workers of
+ * 64-bit integers; so every worker reads the same from it.
  *
  * A worker's model is `sure` unless it may have missed a step that the others made (a round that ended as late). The
  * source is the lowest rank among those with the newest step, of sure models if there are any.
@@ -16,8 +16,6 @@
 #define HD_ROLL_STEPS_MAX (UINT64_C(1) << 48)
 #define HD_HASH_BYTES 32
 #define HD_EQUAL_VALUES (2 * HD_HASH_BYTES / 8)
-#define HD_SETTINGS_WORDS 256
-#define HD_STATE_BYTES 1024 /* of the text that the source gives first */
 
 /* One worker's answer. */
 struct hd_roll_answer {
@@ -40,20 +38,5 @@ struct hd_roll hd_roll_read(const int64_t maxima[HD_ROLL_VALUES]);
 /* Whether all have the same hash: the maxima of it and of its complement say it. */
 void hd_equal_pack(const uint8_t hash[HD_HASH_BYTES], int64_t values[HD_EQUAL_VALUES]);
 bool hd_equal_read(const int64_t maxima[HD_EQUAL_VALUES]);
-
-/* The state besides the model, as text: the step, whether the run ends with it, whether its scale is owned, and the
- * settings on which all must agree. */
-struct hd_state {
-	uint64_t step;
-	bool ended;
-	bool owned; /* the owner of the worker count has set a scale */
-	const char *settings;
-};
-/* text: HD_STATE_BYTES, filled with 0 behind the text. -E2BIG: the settings are too long. */
-int hd_state_write(const struct hd_state *state, char text[HD_STATE_BYTES]);
-/* state->settings points into the text. Total: -EINVAL for any other text. */
-int hd_state_read(const char text[HD_STATE_BYTES], struct hd_state *state);
-/* Whether two settings (words "name=value", in one order) differ; if so, writes where: "lr=0.1, not lr=0.2". */
-bool hd_settings_differ(const char *theirs, const char *ours, char words[HD_SETTINGS_WORDS]);
 
 #endif
