@@ -194,13 +194,13 @@ typedef struct hd_ranges hd_ranges;
 /* Requests one transfer, or to take part in a collective. push: bytes, norm (L2), peak (largest absolute value), base
  * = v(g). pull: have = version held (0 none), conditional: deliver only something newer than `have`. reduce: bytes,
  * op (enum hd_reduce_op), order (enum hd_group_order), have = its oldest open round: earlier ones do not wait for it;
- * peak, for fixed point; avoid: enum hd_group_avoid; `collective` to `tag`: enum hd_collective. `attempt` counts from 1
- * in each round. `weight`: of a federated push (its samples; 0: 1), included in the grant's. */
+ * peak, for fixed point; avoid: enum hd_group_avoid; `collective` to `tag`: enum hd_collective; `state`: enum
+ * hd_request_state. `attempt` counts from 1 in each round. `weight`: of a federated push (its samples; 0: 1). */
 #define HD_FIELDS_REQUEST(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
 	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) \
 	F(u8, order) F(u8, avoid) F(f32, weight) F(u8, collective) F(u16, root) F(u16, exact) F(u64, room) F(name, tag) \
-	F(u8, op)
+	F(u8, op) F(u8, state)
 /* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock. `after`: token of the
  * transfer whose end starts this one (0: start by the clock, or at once without segments). `peer`: the destination of
  * the chunks. `cc_weight`: see hd_cc.h. `exponent`: of FIXED32, a value is sent as value / 2^exponent (two's
@@ -290,17 +290,17 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_SLOTS(F) \
 	F(u32, job) F(u64, lease) F(u16, epoch) F(u8, attempt) F(u8, dtype) F(u16, shard) F(u16, count) \
 	F(u16, slots) F(u64, waits) F(u32, expires_us) F(blob, members) F(blob, receivers)
-/* To a worker of an all-reduce, once all `workers` of them have asked: the destination of each shard of its values,
- * from which its sum returns (list: hd_group.h). With `slots` it is one shard, whose chunks use the slots of a lease,
- * one for each chunk of the window: chunks of `count` values and of `dtype`, with `lease_attempt` and `turn` for
- * attempt and round, from `member`, the first ones with `exponent`. A failed round is repeated: `sum_id` numbers the
- * attempts, the greatest is the newest. `first`: index of chunk 0 in the lease's stream; chunk c has slot (first + c) %
- * slots, version (first + c) / slots % 2. `rate_bps`: maximum, of values; 0: unlimited. `scale`: ROSTER's when the sum
- * was made, with which all members apply the result. `op`: REQUEST's. `members`: ranks, not with `slots`. */
+/* To a worker of an all-reduce, once all `workers` have asked: where each shard goes, and its sum comes from (list:
+ * hd_group.h). With `slots` it is one shard, in the slots of a lease, one for each chunk: `count` values of `dtype`,
+ * with `lease_attempt` and `turn` for attempt and round, from `member`, the first with `exponent`. `sum_id` numbers the
+ * attempts. `first`: index of chunk 0 in the lease's stream; chunk c has slot (first + c) % slots, version (first + c)
+ * / slots % 2. `rate_bps`: maximum, of values; 0: unlimited. `scale`: ROSTER's, for the result at all members.
+ * `members`: ranks, not with `slots`. `waiting`: workers that call the roll instead. */
 #define HD_FIELDS_REDUCE(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u8, dtype) F(u16, exponent) \
 	F(u64, bytes) F(u16, workers) F(blob, shards) F(u16, slots) F(u16, count) F(u8, member) F(u8, lease_attempt) \
-	F(u32, turn) F(u64, first) F(u64, rate_bps) F(u64, sum_id) F(f32, scale) F(blob, members) F(u8, op)
+	F(u32, turn) F(u64, first) F(u64, rate_bps) F(u64, sum_id) F(f32, scale) F(blob, members) F(u8, op) \
+	F(u16, waiting)
 #define HD_FIELDS_REDUCED(F) F(u32, job) F(u16, worker) F(u32, round) F(u64, sum_id)
 /* Starts a packet train (hd_probe.h): sent to its receiver first, then, with `send`, to its sender. */
 #define HD_FIELDS_PROBE(F) F(u64, token) F(u8, send) F(u32, peer_ipv4) F(u16, peer_port) F(u16, packets)

@@ -34,6 +34,16 @@ enum hd_collective {
 	HD_COLLECTIVE_COUNT
 };
 
+/* The part of a REQUEST in handing a state over from one worker to others (collectives). */
+enum hd_request_state {
+	HD_REQUEST_PLAIN = 0,
+	/* An all-reduce that is matched with such calls only. Where others of the round call something else, they go on
+	 * without this worker: it is told `late`, and they are told how many wait (REDUCE). Each asks again. */
+	HD_REQUEST_ROLL = 1,
+	HD_REQUEST_HAS = 2, /* of a broadcast: this worker has the values, and receives none */
+	HD_REQUEST_STATE_COUNT
+};
+
 /* A server's part in a job (REPLICA). */
 enum hd_replica_order {
 	HD_REPLICA_ALONE = 0, /* no replica (any more): durable means in a checkpoint */

@@ -21,6 +21,15 @@ void ctl_reduce_event(
 	const struct hd_event *event,
 	struct hd_sink *sink
 );
+/* Refuses this worker's request. */
+void ctl_reduce_send_drop(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	const struct ctl_reduce *r,
+	uint16_t worker,
+	enum hd_reason reason,
+	struct hd_sink *sink
+);
 /* Drops the requests of all members, and forgets the round. */
 void ctl_reduce_drop_all(
 	struct hd_controller *c,
@@ -152,6 +161,17 @@ void ctl_lease_report(
 void ctl_lease_switch_down(
 	struct hd_controller *c,
 	const struct ctl_node *node,
+	struct hd_sink *sink
+);
+
+/* --- ctl_reduce_roll.c --- */
+/* Whether this worker calls the roll while others call something else: it is late to the round. If the others call the
+ * roll, these are told so, and the round is of this call. */
+bool ctl_roll_must_wait(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_reduce *r,
+	const struct hd_msg_request *m,
 	struct hd_sink *sink
 );
 

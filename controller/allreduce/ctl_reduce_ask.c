@@ -54,6 +54,7 @@ static void note(struct ctl_reduce *r, const struct hd_msg_request *m) {
 	if (!r->wrong)
 		(void)ctl_call_differs(r, m);
 	r->room[m->worker] = m->room;
+	r->has[m->worker] = m->state == HD_REQUEST_HAS;
 	r->stood_still = r->stood_still || m->avoid == HD_GROUP_AVOID_STILL;
 	r->avoid = r->avoid || (m->avoid != HD_GROUP_AVOID_NOT && m->avoid != HD_GROUP_AVOID_STILL);
 }
@@ -84,6 +85,8 @@ void ctl_reduce_request(
 		r = ctl_reduce_add(job, m);
 		reason = r ? HD_REASON_NONE : HD_REASON_NO_MEMORY;
 	}
+	if (!reason && ctl_roll_must_wait(c, job, r, m, sink))
+		reason = HD_REASON_LATE;
 	if (reason) {
 		c->counters.requests_refused++;
 		refuse(c, node, m, reason, sink);

@@ -146,6 +146,7 @@ send_reduce(const struct sending *t, const struct hd_group_shard *shards, uint16
 	m->workers = t->members->count;
 	m->sum_id = r->sum_id;
 	m->scale = r->scale;
+	m->waiting = r->waiting;
 	m->shards.data = t->buffers->blob[0];
 	m->shards.bytes = put_shards(r, shards, t->buffers->blob[0], &r->token[worker]);
 	m->members.data = t->members->ranks;

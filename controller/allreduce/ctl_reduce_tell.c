@@ -23,7 +23,7 @@ void ctl_reduce_event(
 	ctl_event(sink, whole);
 }
 
-static void send_drop(
+void ctl_reduce_send_drop(
 	struct hd_controller *c,
 	const struct ctl_job *job,
 	const struct ctl_reduce *r,
@@ -59,7 +59,7 @@ void ctl_reduce_drop_all(
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
 		if (r->part[i] == CTL_PART_ASKED || r->part[i] == CTL_PART_STARTED
 		    || r->part[i] == CTL_PART_GIVEN)
-			send_drop(c, job, r, i, reason, sink);
+			ctl_reduce_send_drop(c, job, r, i, reason, sink);
 	ctl_reduce_forget(c, job, r);
 }
 
@@ -74,7 +74,7 @@ void ctl_reduce_tell_wrong(
 		if (r->part[i] != CTL_PART_ASKED)
 			continue;
 		c->counters.requests_refused++;
-		send_drop(c, job, r, i, r->wrong, sink);
+		ctl_reduce_send_drop(c, job, r, i, r->wrong, sink);
 		ctl_reduce_part(r, i, CTL_PART_OUT);
 	}
 }

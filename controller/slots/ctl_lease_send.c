@@ -94,6 +94,7 @@ void ctl_lease_begin(
 	m->workers = (uint16_t)r->count[CTL_PART_STARTED];
 	m->sum_id = r->sum_id;
 	m->scale = r->scale;
+	m->waiting = r->waiting;
 	m->op = r->op;
 	m->slots = lease->slots;
 	m->count = lease->count;

@@ -27,7 +27,7 @@ bool allreduce_takes(const struct kind *kind, unsigned rank) {
 	case HD_COLLECTIVE_BARRIER:
 		return false;
 	case HD_COLLECTIVE_BROADCAST:
-		return !is_root(kind, rank);
+		return !is_root(kind, rank) && !(kind->has >> rank & 1);
 	case HD_COLLECTIVE_REDUCE:
 	case HD_COLLECTIVE_GATHER:
 		return is_root(kind, rank);

@@ -82,6 +82,8 @@ draw_other(const struct allreduce_world *w, struct hd_random *random, struct kin
 		kind->values = 1 + kind->values / WORKERS_MAX * (WORKERS_MAX - 1) / WORKERS_MAX;
 	if (kind->collective == HD_COLLECTIVE_ALLTOALL && kind->values > VALUES_MAX - WORKERS_MAX)
 		kind->values = VALUES_MAX - WORKERS_MAX;
+	if (kind->collective == HD_COLLECTIVE_BROADCAST && hd_random_chance(random, 0.5))
+		kind->has = (unsigned)hd_random_below(random, 1U << WORKERS_MAX) & ~(1U << root);
 	kind->dtype = kind->type;
 	kind->op = HD_REDUCE_OP_SUM;
 	kind->order = HD_GROUP_ARRIVAL;

@@ -106,7 +106,9 @@ static void begin_call(struct allreduce_worker *worker, struct call *call) {
 	struct hd_reduce_args args = {
 		.collective = kind.collective,
 		.root = kind.root,
-		.in = allreduce_gives(&kind, worker->rank) ? call->in : NULL,
+		.in = allreduce_gives(&kind, worker->rank) || kind.has >> worker->rank & 1 ?
+			call->in :
+			NULL,
 		.out = allreduce_takes(&kind, worker->rank) ? call->out : NULL,
 		.values = kind.values,
 		.type = kind.type,
@@ -114,6 +116,7 @@ static void begin_call(struct allreduce_worker *worker, struct call *call) {
 		.op = kind.op,
 		.order = kind.order,
 		.exact = kind.exact,
+		.state = kind.has >> worker->rank & 1 ? HD_REQUEST_HAS : HD_REQUEST_PLAIN,
 	};
 
 	(void)snprintf(args.tag, sizeof args.tag, "%s", kind.odd == worker->rank ? "odd" : "even");

@@ -146,6 +146,7 @@ struct kind {
 	uint32_t rarity; /* one place in this number is strange */
 	uint16_t exact; /* members that it must have; 0: any */
 	unsigned odd; /* this rank has another tag; WORKERS_MAX: none has */
+	unsigned has; /* ranks, bit by bit, that have a broadcast's values already */
 };
 struct kind allreduce_kind(const struct allreduce_world *w, uint32_t round);
 void allreduce_fill(

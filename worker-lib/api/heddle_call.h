@@ -15,6 +15,7 @@ struct heddle_call {
 	void *out; /* NULL: it receives nothing */
 	uint64_t count;
 	uint64_t in_count, out_count; /* values that in has, and that out has room for */
+	uint8_t state; /* enum hd_request_state */
 	bool apart; /* the caller's memory is not used until heddle_ticket_taken(): the result goes behind the copy */
 };
 /* Bytes of a value; 0: there is no such type. */

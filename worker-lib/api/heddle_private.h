@@ -63,7 +63,7 @@ struct heddle_ticket {
 	struct hd_work work; /* said before it; round 0: nothing */
 	bool reduce; /* a collective: data, into and values */
 	uint8_t type, op, order; /* its values', enum hd_dtype; how they are combined */
-	uint8_t collective; /* enum hd_collective */
+	uint8_t collective, state; /* enum hd_collective, enum hd_request_state */
 	uint16_t root, exact;
 	int *ranks; /* options' */
 	size_t rank_capacity;
@@ -104,6 +104,7 @@ struct heddle {
 	struct heddle_ticket_ring commands, cancels; // lock; only the progress thread takes out
 	struct heddle_ticket_list tickets; // lock
 	bool joined, refused, left, closing, stopping; // lock
+	bool late; // lock: a collective was late, since heddle_share_state()
 	int error; // lock: 0, or why nothing goes on: an errno of the socket, -EIO (its core is dead)
 	char error_text[HD_TEXT_BYTES_MAX + 1]; // lock
 	uint64_t version; // lock: of the last JOINED

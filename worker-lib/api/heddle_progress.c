@@ -120,6 +120,7 @@ static void on_ticket(void *owner, const struct hd_ticket *info) {
 	status->delay = ticket->reduce ? 0 : info->delay;
 	status->workers = ticket->reduce ? info->delay : 0;
 	status->scale = info->scale;
+	status->waiting = info->waiting;
 	status->granted = info->granted;
 	if (ticket->reduce)
 		ticket->members = info->members ? *info->members : (struct hd_roster){0};

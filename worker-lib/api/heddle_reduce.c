@@ -24,6 +24,7 @@ int heddle_reduce_begin(struct heddle *fabric, const struct heddle_turn *turn) {
 		.op = ticket->op,
 		.order = ticket->order,
 		.exact = ticket->exact,
+		.state = ticket->state,
 		.user = ticket,
 	};
 
@@ -157,6 +158,7 @@ static void set_call(
 	ticket->type = wire_type(given->type);
 	ticket->dtype = given->type == HEDDLE_TYPE_FP32 ? (uint8_t)given->payload : ticket->type;
 	ticket->exact = (uint16_t)given->exact;
+	ticket->state = call->state;
 	ticket->ranks = given->ranks;
 	ticket->rank_capacity = given->rank_capacity;
 	if (given->tag)

@@ -32,6 +32,7 @@ void heddle_ticket_end(
 	if (ticket->ended)
 		return;
 	ticket->ended = true;
+	ticket->fabric->late |= ticket->reduce && reason == HEDDLE_REASON_LATE;
 	ticket->status.ended_ns = hd_driver_now();
 	heddle_count_end(ticket->fabric);
 }

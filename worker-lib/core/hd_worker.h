@@ -44,6 +44,7 @@ struct hd_ticket {
 	hd_version version; /* after the commit; pull: the version delivered */
 	uint32_t delay;
 	float scale; /* all-reduce: the roster's for this sum; else 0 */
+	uint16_t waiting; /* collective: workers that called the roll instead, when it began */
 	uint64_t bytes;
 	bool granted; /* by the controller, also in advance (else the push went directly) */
 	const char *words; /* why it failed; valid during the callback; NULL: the reason says it */
@@ -218,6 +219,7 @@ struct hd_reduce_args {
 	uint8_t op; /* enum hd_reduce_op; SUM for those that only copy */
 	uint8_t order; /* enum hd_group_order */
 	uint16_t exact; /* members that it must have; 0: those that are there */
+	uint8_t state; /* enum hd_request_state; HAS: out is NULL */
 	char tag[HD_NAME_BYTES_MAX + 1]; /* all members must have the same */
 	void *user;
 };

@@ -104,6 +104,7 @@ void worker_on_reduce(
 	r->given = 0;
 	r->pub.delay = message->workers;
 	r->pub.scale = message->scale;
+	r->pub.waiting = message->waiting;
 	r->began = r->progress_at = ctx->now;
 	r->progress_bytes = 0;
 	rc = message->op == r->args.op ? worker_blocks_begin(worker, r, message) : -EINVAL;

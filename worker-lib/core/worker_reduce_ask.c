@@ -142,6 +142,7 @@ void worker_reduce_ask(
 	request->collective = r->args.collective;
 	request->root = r->args.root;
 	request->exact = r->args.exact;
+	request->state = r->args.state;
 	request->room = r->args.room * hd_dtype_bytes(r->args.dtype);
 	hd_text_copy(request->tag, sizeof request->tag, r->args.tag);
 	if (worker_tell(worker, worker->controller, ctx, &message) < 0) {

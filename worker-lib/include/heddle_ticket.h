@@ -81,12 +81,15 @@ struct heddle_status {
 	uint64_t bytes; /* on the wire, of the payload type */
 	uint64_t started_ns, ended_ns; /* CLOCK_MONOTONIC; ended_ns 0: not ended yet */
 	float scale; /* all-reduce: heddle_members.scale when the sum was made, the same for all; else 0 */
+	/* collective: workers that waited in heddle_share_state() when it began, the same for all members (of a
+	 * broadcast: of one execution); else 0 */
+	uint32_t waiting;
 };
 #ifdef __cplusplus
 #define HEDDLE_STATUS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct heddle_status), HEDDLE_STATE_QUEUED, HEDDLE_REASON_NONE,             \
-			HEDDLE_DIRECTION_PUSH, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                     \
+			HEDDLE_DIRECTION_PUSH, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                  \
 	}
 #else
 #define HEDDLE_STATUS_INIT                                                                         \

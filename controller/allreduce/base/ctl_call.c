@@ -51,7 +51,7 @@ bool ctl_shard_gives(const struct ctl_reduce *r, const struct ctl_shard *shard, 
 bool ctl_shard_takes(const struct ctl_reduce *r, const struct ctl_shard *shard, uint16_t worker) {
 	switch (r->call.collective) {
 	case HD_COLLECTIVE_BROADCAST:
-		return worker != r->call.root;
+		return worker != r->call.root && !r->has[worker];
 	case HD_COLLECTIVE_REDUCE:
 	case HD_COLLECTIVE_GATHER:
 		return worker == r->call.root;
@@ -87,12 +87,26 @@ bool ctl_call_has_blocks(const struct ctl_call *call) {
 		|| call->collective == HD_COLLECTIVE_ALLTOALL;
 }
 
+/* A roll call is an all-reduce; the values of a broadcast can be there already, but for the root's. */
+static bool is_valid_state(const struct hd_msg_request *m) {
+	switch (m->state) {
+	case HD_REQUEST_PLAIN:
+		return true;
+	case HD_REQUEST_ROLL:
+		return m->collective == HD_COLLECTIVE_ALLREDUCE;
+	case HD_REQUEST_HAS:
+		return m->collective == HD_COLLECTIVE_BROADCAST && m->worker != m->root;
+	default:
+		return false;
+	}
+}
+
 bool ctl_call_is_valid(const struct hd_msg_request *m) {
 	if (m->collective >= HD_COLLECTIVE_COUNT || m->order > HD_GROUP_RANKED
 	    || m->exact > HD_WORKERS_MAX
 	    || m->root >= (has_root(m->collective) ? HD_WORKERS_MAX : 1))
 		return false;
-	if (!hd_dtype_is_element(m->dtype) || m->op >= HD_REDUCE_OP_COUNT)
+	if (!hd_dtype_is_element(m->dtype) || m->op >= HD_REDUCE_OP_COUNT || !is_valid_state(m))
 		return false;
 	if (m->collective == HD_COLLECTIVE_BARRIER)
 		return m->bytes == 0;
@@ -109,6 +123,7 @@ void ctl_call_take(const struct hd_msg_request *m, struct ctl_call *call) {
 		.root = m->root,
 		.exact = m->exact,
 		.bytes = m->bytes,
+		.roll = m->state == HD_REQUEST_ROLL,
 	};
 	hd_text_copy(call->tag, sizeof call->tag, m->tag);
 }
@@ -116,7 +131,7 @@ void ctl_call_take(const struct hd_msg_request *m, struct ctl_call *call) {
 static bool is_same(const struct ctl_call *a, const struct ctl_call *b) {
 	return a->collective == b->collective && a->dtype == b->dtype && a->op == b->op
 		&& a->order == b->order && a->root == b->root && a->exact == b->exact
-		&& a->bytes == b->bytes && strcmp(a->tag, b->tag) == 0;
+		&& a->bytes == b->bytes && a->roll == b->roll && strcmp(a->tag, b->tag) == 0;
 }
 
 /* As `all-reduce of 4096 bytes of fp32, exactly 4 members, tag "layer 3"`. */
@@ -270,8 +285,17 @@ bool ctl_call_size(struct ctl_reduce *r) {
 	return false;
 }
 
+static bool all_have_it(const struct ctl_reduce *r) {
+	if (r->call.collective != HD_COLLECTIVE_BROADCAST)
+		return false;
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		if (r->part[i] == CTL_PART_ASKED && i != r->call.root && !r->has[i])
+			return false;
+	return true;
+}
+
 bool ctl_reduce_stays(const struct ctl_reduce *r) {
-	return r->call.collective == HD_COLLECTIVE_BARRIER
+	return all_have_it(r) || r->call.collective == HD_COLLECTIVE_BARRIER
 		|| (ctl_call_is_copy(&r->call) && r->count[CTL_PART_ASKED] == 1);
 }
 

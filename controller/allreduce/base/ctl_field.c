@@ -128,7 +128,7 @@ static bool gives(const struct ctl_reduce *r, uint16_t worker) {
 
 static bool receives(const struct ctl_reduce *r, uint16_t worker) {
 	if (r->call.collective == HD_COLLECTIVE_BROADCAST)
-		return worker != r->call.root;
+		return worker != r->call.root && !r->has[worker];
 	return r->call.collective != HD_COLLECTIVE_REDUCE || worker == r->call.root;
 }
 

@@ -52,6 +52,16 @@ void ctl_reduce_leave_out(const struct ctl_job *job, struct ctl_reduce *r) {
 			ctl_reduce_part(r, i, CTL_PART_OUT);
 }
 
+void ctl_reduce_set_call(struct ctl_reduce *r, const struct hd_msg_request *m) {
+	r->caller = m->worker;
+	r->wrong = HD_REASON_NONE;
+	ctl_call_take(m, &r->call);
+	r->dtype = m->dtype;
+	r->op = m->op;
+	r->order = m->order;
+	r->bytes = m->bytes;
+}
+
 struct ctl_reduce *ctl_reduce_add(struct ctl_job *job, const struct hd_msg_request *m) {
 	struct ctl_reduce *r;
 
@@ -61,12 +71,7 @@ struct ctl_reduce *ctl_reduce_add(struct ctl_job *job, const struct hd_msg_reque
 	if (!r)
 		return NULL;
 	r->round = m->round;
-	r->caller = m->worker;
-	ctl_call_take(m, &r->call);
-	r->dtype = m->dtype;
-	r->op = m->op;
-	r->order = m->order;
-	r->bytes = m->bytes;
+	ctl_reduce_set_call(r, m);
 	TAILQ_INSERT_TAIL(&job->reduces, r, entry);
 	job->reduce_count++;
 	ctl_reduce_leave_out(job, r);

@@ -14,6 +14,8 @@ bool ctl_reduce_is_idle(const struct ctl_reduce *r, uint16_t worker);
 void ctl_reduce_leave_out(const struct ctl_job *job, struct ctl_reduce *r);
 /* NULL: limit or memory. */
 struct ctl_reduce *ctl_reduce_add(struct ctl_job *job, const struct hd_msg_request *m);
+/* The round is of this call. */
+void ctl_reduce_set_call(struct ctl_reduce *r, const struct hd_msg_request *m);
 void ctl_reduce_forget(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r);
 /* Whether the worker's sum of the round is from another attempt than this. */
 bool ctl_reduce_has_other(
@@ -67,7 +69,7 @@ bool ctl_call_differs(struct ctl_reduce *r, const struct hd_msg_request *m);
 /* The size of the round, once its members are those that have asked: sets r->bytes. False: it does not fit into
  * memory, or has too many members; r->wrong then says so. */
 bool ctl_call_size(struct ctl_reduce *r);
-/* No value leaves its member: a barrier, or a copy with one member only. */
+/* No value leaves its member: a barrier, a copy with one member only, or a broadcast to members that have it. */
 bool ctl_reduce_stays(const struct ctl_reduce *r);
 /* Whether the round cannot be, now that those that are here have asked, `all` or some: r->wrong then says why. */
 bool ctl_call_is_wrong(

@@ -38,6 +38,7 @@ struct ctl_call {
 	uint16_t exact; /* members that it must have; 0: those that are there */
 	uint64_t bytes; /* of a worker's values, or of its block */
 	char tag[HD_NAME_BYTES_MAX + 1];
+	bool roll; /* HD_REQUEST_ROLL: matched with such calls only */
 };
 
 enum ctl_part {
@@ -82,6 +83,8 @@ struct ctl_reduce {
 	hd_ns short_since; /* all have asked, but they are fewer than there must be; 0: not so */
 	uint32_t count[CTL_PART_DONE + 1]; /* workers by part; NONE is not kept */
 	uint8_t part[HD_WORKERS_MAX], attempt[HD_WORKERS_MAX];
+	bool has[HD_WORKERS_MAX]; /* of a broadcast: the member has the values */
+	uint16_t waiting; /* workers that call the roll, and so take no part */
 	bool receives[HD_WORKERS_MAX]; /* of members in progress: it has a result to receive */
 	uint32_t receiving; /* of those that are STARTED */
 	uint64_t token[HD_WORKERS_MAX]; /* one of the tokens by which its worker knows it */

@@ -82,6 +82,7 @@ static void print_results(void) {
 	AT(heddle_status, started_ns);
 	AT(heddle_status, ended_ns);
 	AT(heddle_status, scale);
+	AT(heddle_status, waiting);
 	END();
 	BEGIN(",\n", heddle_members);
 	AT(heddle_members, size);

@@ -67,7 +67,7 @@ class Status(Sized):
                 ("round", ctypes.c_uint32), ("delay", ctypes.c_uint32), ("workers", ctypes.c_uint32),
                 ("base", ctypes.c_uint64),
                 ("version", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("started_ns", ctypes.c_uint64),
-                ("ended_ns", ctypes.c_uint64), ("scale", ctypes.c_float)]
+                ("ended_ns", ctypes.c_uint64), ("scale", ctypes.c_float), ("waiting", ctypes.c_uint32)]
 
 
 class Members(Sized):

@@ -30,6 +30,7 @@ class Status(NamedTuple):
     started: float
     ended: float  #: 0: not yet
     scale: float  #: all-reduce: the members' factor when the sum was made
+    waiting: int  #: collective: workers that waited in Job.share_state() when it began
 
 
 def slice_ms(ends):
@@ -40,7 +41,7 @@ def slice_ms(ends):
 def read(status):
     return Status(native.STATES[status.state], C.heddle_reason_name(status.reason).decode(), bool(status.released),
                   bool(status.granted), status.round, status.delay, status.workers, status.base, status.version,
-                  status.bytes, status.started_ns / 1e9, status.ended_ns / 1e9, status.scale)
+                  status.bytes, status.started_ns / 1e9, status.ended_ns / 1e9, status.scale, status.waiting)
 
 
 class Ticket:

@@ -305,6 +305,34 @@ static void test_reduce_scatter(void **state) {
 	close_scene(s);
 }
 
+/* A broadcast of values that this worker has: it gives and receives nothing, and ends with the root. */
+static void test_has(void **state) {
+	struct scene *s = open_scene(SCHEDULED);
+	struct hd_reduce_args args = args_of(s, HD_COLLECTIVE_BROADCAST, VALUES);
+	struct order t = one_shard(VALUES);
+
+	(void)state;
+	args.root = 5;
+	args.out = NULL;
+	args.state = HD_REQUEST_HAS;
+	t.shards = 0;
+	assert_int_equal(call(s, args), 1);
+	assert_int_equal(last_request(s)->state, HD_REQUEST_HAS);
+	send_reduce(s, 1, &t);
+	run_ms(s->world, HD_STALL_US / 1000 * 3);
+	assert_int_equal(last_request(s)->attempt, 1);
+	send_reduced(s, 1, SUM_ID);
+	assert_int_equal(ticket(s, 1)->state, HD_TICKET_APPLIED);
+	/* Values for it are none that it asked for. */
+	assert_int_equal(call(s, args), 2);
+	t.shards = 1;
+	t.not_out[0] = true;
+	send_reduce(s, 2, &t);
+	run_ms(s->world, 20);
+	assert_int_equal(ticket(s, 2)->reason, HD_REASON_REFUSED);
+	close_scene(s);
+}
+
 /* A REDUCE that names no range of this worker's, or other members than this one, ends it. */
 static void
 check_malformed(struct hd_reduce_args (*args)(struct scene *), void (*spoil)(struct order *)) {
@@ -413,6 +441,7 @@ int main(void) {
 		cmocka_unit_test(test_root_without_receivers),
 		cmocka_unit_test(test_allgather),
 		cmocka_unit_test(test_reduce_scatter),
+		cmocka_unit_test(test_has),
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_barrier),
 	};
