@@ -41,6 +41,8 @@ WORLDS = {
     "sync": World("tests/sim/test_sync", [], SEED, ENVIRONMENT),
     "allreduce": World("tests/sim/test_allreduce", ["--first", "{first}", "--seeds", "{count}"], SEED,
                        "{program} --first {seed} --seeds 1"),
+    "state": World("tests/sim/test_state", ["--first", "{first}", "--seeds", "{count}"], SEED,
+                   "{program} --first {seed} --seeds 1"),
     "switch": World("tests/golden/switch/switch_property", ["--first", "{first}", "--seeds", "{count}"], SEED,
                     "{program} --first {seed} --seeds 1"),
 }

@@ -51,6 +51,7 @@
 #include "heddle_job.h"
 #include "heddle_members.h"
 #include "heddle_spec.h"
+#include "heddle_state.h"
 #include "heddle_stats.h"
 #include "heddle_ticket.h"
 #include "heddle_times.h"

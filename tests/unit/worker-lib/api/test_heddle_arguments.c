@@ -17,13 +17,14 @@
 #include <unistd.h>
 
 #define TEXT_BYTES (1 << 17)
-#define TABLES 5
+#define TABLES 6
 static const struct arguments_row *const tables[TABLES]
 	= {arguments_spec,
 	   arguments_handle,
 	   arguments_collective,
 	   arguments_members,
-	   arguments_filter};
+	   arguments_filter,
+	   arguments_state};
 
 char arguments_any;
 static const char *running = "setup"; /* the row, to name what dies in it */

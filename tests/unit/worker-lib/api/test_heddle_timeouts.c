@@ -217,6 +217,7 @@ static const struct call {
 	{"heddle_pull", call_pull, ALL, ALL, false},
 	{"heddle_allreduce", call_allreduce, SCHEDULED, SCHEDULED, false},
 	{"heddle_agree", call_agree, SCHEDULED, SCHEDULED, false},
+	{"heddle_share_state", call_share_state, SCHEDULED, SCHEDULED, false},
 	/* Of one worker, values that are not added need no other node. */
 	{"heddle_barrier", call_barrier, BIT(NO_CONTROLLER), SCHEDULED, false},
 	{"heddle_broadcast", call_broadcast, BIT(NO_CONTROLLER), SCHEDULED, false},

@@ -50,6 +50,7 @@ int call_pull(struct scene *scene);
 int call_push_sparse(struct scene *scene);
 int call_allreduce(struct scene *scene);
 int call_agree(struct scene *scene);
+int call_share_state(struct scene *scene);
 int call_barrier(struct scene *scene);
 int call_broadcast(struct scene *scene);
 int call_reduce(struct scene *scene);

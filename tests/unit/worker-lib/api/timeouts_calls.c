@@ -75,6 +75,13 @@ int call_agree(struct scene *scene) {
 	return heddle_agree(scene->fabric, scene->update, sizeof scene->update, TIMEOUT_MS, NULL);
 }
 
+int call_share_state(struct scene *scene) {
+	const struct heddle_state_item item = {"update", scene->update, sizeof scene->update};
+	uint64_t version = 1;
+
+	return heddle_share_state(scene->fabric, &item, 1, &version, NULL, TIMEOUT_MS, NULL);
+}
+
 int call_barrier(struct scene *scene) {
 	return heddle_barrier(scene->fabric, NULL, TIMEOUT_MS, NULL);
 }
