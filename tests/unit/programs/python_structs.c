@@ -116,6 +116,16 @@ static void print_results(void) {
 	AT(heddle_range, first);
 	AT(heddle_range, count);
 	END();
+	BEGIN(",\n", heddle_state_options);
+	AT(heddle_state_options, size);
+	AT(heddle_state_options, part_bytes);
+	AT(heddle_state_options, exact);
+	END();
+	BEGIN(",\n", heddle_state_item);
+	AT(heddle_state_item, name);
+	AT(heddle_state_item, data);
+	AT(heddle_state_item, bytes);
+	END();
 }
 
 int main(void) {

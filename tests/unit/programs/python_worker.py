@@ -111,6 +111,52 @@ def test_groups(job):
     assert job.barrier(exact=job.world_size, timeout=PATIENCE_S).workers == job.world_size
 
 
+def test_state(job):
+    """The newest one comes in place; those that have it keep it; what differs is named; who comes first waits."""
+    rank, world = job.rank, job.world_size
+    x, y = numpy.full(VALUES, rank, dtype=numpy.float64), bytearray([rank] * 10)
+    more = {"part_bytes": 90001, "timeout": PATIENCE_S}
+    assert job.share_state({"x": x, "y": y}, 5 + rank, **more) == 4 + world
+    assert (x == world - 1).all() and y == bytes([world - 1] * 10)
+    assert job.share_state({"x": x, "y": y}, 4 + world, exact=world, **more) == 4 + world
+    x[:] = rank
+    assert job.share_state({"x": x}, 9 if rank == 1 else None, **more) == 9
+    assert (x == 1).all()
+    x[:] = rank
+    assert job.share_state({"x": x}, 0, **more) == 0
+    assert (x == 0).all()  # of initial ones that of the lowest rank
+    error = raised(heddle.Error, f"none of {world} workers has a state", job.share_state, {"x": x}, None, **more)
+    assert error.errno == errno.ENODATA
+    name = "z" if rank == 1 else "y"
+    error = raised(heddle.OperationFailed, f'item 1, which is "{name}" of 10 bytes', job.share_state,
+                   {"x": x, name: y}, 1, **more)
+    assert error.status.reason == "mismatch", error.status
+    raised(heddle.OperationFailed, "1 items here, and 2 at another" if rank == 1 else "item 1", job.share_state,
+           {"x": x} if rank == 1 else {"x": x, "y": y}, 1, **more)
+    raised(heddle.OperationFailed, "part_bytes", job.share_state, {"x": x}, 1, part_bytes=100 + rank,
+           timeout=PATIENCE_S)
+    raised(ValueError, "version: -1", job.share_state, {"x": x}, -1)
+    raised(TypeError, "x: float is neither", job.share_state, {"x": 1.0}, 1)
+    x[:] = rank
+    if rank == 0:
+        assert job.share_state({"x": x}, 4, **more) == 7
+    else:
+        for _ in range(5):
+            status = job.allreduce(numpy.ones(10), timeout=PATIENCE_S)
+            assert (status.workers, status.waiting) == (world - 1, 1), status
+        assert job.share_state({"x": x}, 7, **more) == 7
+    assert (x == (1 if rank == 0 else rank)).all()  # the others have the same version, and may have other bits
+    status = job.barrier(timeout=PATIENCE_S)
+    assert (status.workers, status.waiting) == (world, 0), status
+    if rank == 0:  # the others do not come
+        raised(heddle.TimedOut, "not in time", job.share_state, {"x": x}, 7, timeout=0.2)
+        job.close()
+    ends = time.monotonic() + PATIENCE_S
+    while rank > 0 and 0 in job.members().ranks:
+        assert time.monotonic() < ends, job.members()
+        time.sleep(0.01)
+
+
 def test_collectives(job):
     """Each of them, of a number of values that the workers do not divide, and of copies that are no sums."""
     rank, world = job.rank, job.world_size

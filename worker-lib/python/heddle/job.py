@@ -16,6 +16,7 @@ from .collectives import Collectives
 from .errors import TimedOut
 from .fabric import Fabric
 from .native import C, checked
+from .state import StateSharing
 from .ticket import Notifier, Status, Ticket, slice_ms
 
 POLL_S = 0.01
@@ -51,7 +52,7 @@ def _bytes(text):
     return None if text is None else os.fsencode(text)
 
 
-class Job(Collectives):
+class Job(Collectives, StateSharing):
     """Joins a job as one worker; leaves it at close() or at the end of a `with` block.
 
     name, tenant: None: HEDDLE_JOB and HEDDLE_TENANT ("default"). tensors: the model that a parameter server keeps, as

@@ -70,6 +70,14 @@ class Status(Sized):
                 ("ended_ns", ctypes.c_uint64), ("scale", ctypes.c_float), ("waiting", ctypes.c_uint32)]
 
 
+class StateOptions(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("part_bytes", ctypes.c_uint64), ("exact", ctypes.c_uint)]
+
+
+class StateItem(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64)]
+
+
 class Members(Sized):
     _fields_ = [("size", ctypes.c_size_t), ("change", ctypes.c_uint64), ("count", ctypes.c_uint32),
                 ("index", ctypes.c_int), ("target", ctypes.c_uint32), ("sync_count", ctypes.c_uint32),
@@ -90,7 +98,8 @@ class Range(ctypes.Structure):
 # By the name in heddle.h; tests compare size and offsets with the compiler's.
 STRUCTS = {"heddle_options": Options, "heddle_push_options": PushOptions, "heddle_pull_options": PullOptions,
            "heddle_collective_options": CollectiveOptions, "heddle_status": Status, "heddle_members": Members,
-           "heddle_stats": Stats, "heddle_range": Range}
+           "heddle_stats": Stats, "heddle_range": Range, "heddle_state_options": StateOptions,
+           "heddle_state_item": StateItem}
 
 _p, _i, _f, _s = ctypes.c_void_p, ctypes.c_int, ctypes.c_float, ctypes.c_char_p
 _u32, _u64, _size = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t
@@ -129,6 +138,7 @@ FUNCTIONS = {
     "heddle_alltoall_start": (_i, [_p, _p, _p, _u64, _to(CollectiveOptions), _to(_p)]),
     "heddle_gather_start": (_i, [_p, _p, _p, _u64, _i, _to(CollectiveOptions), _to(_p)]),
     "heddle_scatter_start": (_i, [_p, _p, _p, _u64, _i, _to(CollectiveOptions), _to(_p)]),
+    "heddle_share_state": (_i, [_p, _to(StateItem), _size, _to(_u64), _to(StateOptions), _i, _to(Status)]),
     "heddle_block": (_i, [_u64, ctypes.c_uint, ctypes.c_uint, _to(_u64), _to(_u64)]),
     "heddle_ticket_members": (ctypes.c_long, [_p, _to(_i), _size]),
     "heddle_ticket_error": (_s, [_p]),
@@ -185,11 +195,11 @@ def load():
 C = load()
 
 
-def checked(result):
-    """The result of a call, or its error as an exception."""
+def checked(result, words=""):
+    """The result of a call, or its error as an exception. words: of the error, if another thread made the call."""
     if result >= 0:
         return result
-    text = C.heddle_last_error().decode() or C.heddle_strerror(result).decode()
+    text = words or C.heddle_last_error().decode() or C.heddle_strerror(result).decode()
     if result == -errno.ETIMEDOUT:
         raise TimedOut(-result, text)
     raise Error(-result, text)

@@ -24,6 +24,7 @@ from .torch_group import register
 from .torch_open import open_job as open  # pylint: disable=redefined-builtin
 from .torch_reconfigure import ReconfigurableGroup
 from .torch_reduce import start_allreduce
+from .torch_state import share_state
 
 
 def _reduce(job, bucket, payload):

@@ -75,7 +75,7 @@ class ReconfigurableGroup(GroupCalls, dist.ProcessGroup):
     It has no members before reconfigure() or configure(): calls are a GroupError (ENOTCONN). timeout: of calls, and for
     a new set of members. A call that has failed, or a member that is lost, is told by errored(): all members that are
     left call reconfigure() or configure() then, and the same group has them. Newcomers call it with a new group. Calls
-    in flight fail. The model is the caller's: broadcast it where members may differ."""
+    in flight fail. After a change share_state() gives all members the newest model."""
 
     def __init__(self, timeout: timedelta = DEFAULT_TIMEOUT, rank: int = 0, size: int = 1):
         dist.ProcessGroup.__init__(self, rank, size)
