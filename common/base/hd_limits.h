@@ -28,6 +28,8 @@
 #define HD_REDUCE_REPORTS_MAX 16 /* workers, and shards, of an all-reduce that sends REPORTs */
 /* An all-reduce of less says nothing of links: token buckets' bursts and receivers' delays are much of its time. */
 #define HD_REDUCE_REPORT_BYTES_MIN 131072
+#define HD_SHARED_MEMBERS_MAX                                                                      \
+	64 /* of a round through shared memory: each looks at what all have done */
 #define HD_ALLTOALL_MEMBERS_MAX 64 /* of an all-to-all, which has a shard for each pair of them */
 #define HD_AGGREGATOR_SHARDS_MAX                                                                   \
 	1024 /* of collectives with blocks, at one time: a GROUP and a VOID of each may be queued */

@@ -168,14 +168,14 @@ typedef struct hd_ranges hd_ranges;
  * which updates may be late). `flags`: enum hd_register_flag. Server, aggregator: memory. Switch: `host` is its own
  * node of the topology, `slots` the number that this controller can lease in all; a chunk has `count_min` to
  * `count_max` values of a type in `dtypes` (bit d: enum hd_dtype). Worker: the maximum values of its chunks and the
- * types that it can send into slots; none: it does not use them. */
+ * types that it can send into slots (none: it uses none); identity of the memory that it can share (0: none). */
 #define HD_FIELDS_REGISTER(F) \
 	F(u8, role) F(name, host) F(name, tenant) F(name, job_name) F(u32, job) F(u16, worker) \
 	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
 	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation) \
 	F(u16, world) F(u32, reduce_round) F(u8, sync) F(u32, sync_count) F(u8, flags) \
 	F(u32, slots) F(u16, count_min) F(u16, count_max) F(u16, dtypes) F(u64, sum_id) \
-	F(u32, reduce_from) F(u64, reduce_had)
+	F(u32, reduce_from) F(u64, reduce_had) F(u64, shared)
 /* `reduce_round`: of the job's newest all-reduce that has begun: a worker that joins later continues from there. */
 #define HD_FIELDS_REGISTERED(F) \
 	F(u16, epoch) F(u32, job) F(u32, lease_us) F(u32, interval_us) F(u32, server_ipv4) \
@@ -195,12 +195,14 @@ typedef struct hd_ranges hd_ranges;
  * = v(g). pull: have = version held (0 none), conditional: deliver only something newer than `have`. reduce: bytes,
  * op (enum hd_reduce_op), order (enum hd_group_order), have = its oldest open round: earlier ones do not wait for it;
  * peak, for fixed point; avoid: enum hd_group_avoid; `collective` to `tag`: enum hd_collective; `state`: enum
- * hd_request_state. `attempt` counts from 1 in each round. `weight`: of a federated push (its samples; 0: 1). */
+ * hd_request_state; `by_network`: not in shared memory. `attempt` counts from 1 in each round. `weight`: of a federated
+ * push (its samples; 0: 1). */
 #define HD_FIELDS_REQUEST(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
 	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) \
 	F(u8, order) F(u8, avoid) F(f32, weight) F(u8, collective) F(u16, root) F(u16, exact) F(u64, room) F(name, tag) \
-	F(u8, op) F(u8, state)
+	F(u8, op) F(u8, state) \
+	F(u8, by_network)
 /* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock. `after`: token of the
  * transfer whose end starts this one (0: start by the clock, or at once without segments). `peer`: the destination of
  * the chunks. `cc_weight`: see hd_cc.h. `exponent`: of FIXED32, a value is sent as value / 2^exponent (two's
@@ -295,12 +297,14 @@ typedef struct hd_ranges hd_ranges;
  * with `lease_attempt` and `turn` for attempt and round, from `member`, the first with `exponent`. `sum_id` numbers the
  * attempts. `first`: index of chunk 0 in the lease's stream; chunk c has slot (first + c) % slots, version (first + c)
  * / slots % 2. `rate_bps`: maximum, of values; 0: unlimited. `scale`: ROSTER's, for the result at all members.
- * `members`: ranks, not with `slots`. `waiting`: workers that call the roll instead. */
+ * `members`: ranks, not with `slots`. `waiting`: workers that call the roll instead. `shared`: token of shared memory,
+ * where `turn` counts; 0: none. */
 #define HD_FIELDS_REDUCE(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u8, dtype) F(u16, exponent) \
 	F(u64, bytes) F(u16, workers) F(blob, shards) F(u16, slots) F(u16, count) F(u8, member) F(u8, lease_attempt) \
 	F(u32, turn) F(u64, first) F(u64, rate_bps) F(u64, sum_id) F(f32, scale) F(blob, members) F(u8, op) \
-	F(u16, waiting)
+	F(u16, waiting) \
+	F(u64, shared)
 #define HD_FIELDS_REDUCED(F) F(u32, job) F(u16, worker) F(u32, round) F(u64, sum_id)
 /* Starts a packet train (hd_probe.h): sent to its receiver first, then, with `send`, to its sender. */
 #define HD_FIELDS_PROBE(F) F(u64, token) F(u8, send) F(u32, peer_ipv4) F(u16, peer_port) F(u16, packets)
