@@ -76,13 +76,16 @@ static void tell_wrong(
 static void
 begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
 	struct ctl_reduce_buffers buffers;
-	enum hd_reason reason;
+	enum hd_reason reason = HD_REASON_NONE;
 
 	if (!ctl_call_size(r)) {
 		tell_wrong(c, job, r, sink);
 		return;
 	}
-	reason = ctl_reduce_cut(c, job, r);
+	if (ctl_shared_is_possible(job, r))
+		ctl_shared_take(c, job, r);
+	else
+		reason = ctl_reduce_cut(c, job, r);
 	if (reason == HD_REASON_HOLD) {
 		ctl_check_by(c, c->now + CTL_REDUCE_WAIT_NS);
 		return;
@@ -90,6 +93,7 @@ begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct
 	if (!reason)
 		reason = ctl_reduce_prepare(c, job, r, &buffers);
 	if (reason) {
+		ctl_shared_leave(job, r);
 		ctl_reduce_drop_all(c, job, r, reason, sink);
 		return;
 	}
@@ -119,7 +123,7 @@ void ctl_reduce_consider(
 	    || r->count[CTL_PART_ASKED] + r->count[CTL_PART_DONE] < r->call.exact || c->paused
 	    || job->paused)
 		return;
-	if (ctl_reduce_stays(r)) {
+	if (ctl_reduce_stays(r) || ctl_shared_is_possible(job, r)) {
 		begin(c, job, r, sink);
 		return;
 	}
@@ -209,6 +213,7 @@ static void fail_one(
 	r->shard_count = 0;
 	r->switch_failures += r->lease != NULL;
 	r->lease = NULL;
+	ctl_shared_leave(job, r);
 	r->begun = false;
 	ctl_reduce_vacate(c, r);
 	if (lost) {
@@ -261,6 +266,23 @@ void ctl_reduce_lease_lost(
 	ctl_lease_end(c, lease, reason, sink);
 }
 
+/* All other rounds in the same memory fail, too, unless a member has the result: then all have it, or will. */
+static void fail_others(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct ctl_reduce *failed,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct ctl_reduce *r, *next;
+
+	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
+		next = TAILQ_NEXT(r, entry);
+		if (r != failed && r->shared == failed->shared && r->count[CTL_PART_DONE] == 0)
+			fail_one(c, job, r, reason, sink);
+	}
+}
+
 /* The slots that a failed round used cannot be used by others either: all rounds of the lease fail with it. */
 void ctl_reduce_fail(
 	struct hd_controller *c,
@@ -269,6 +291,8 @@ void ctl_reduce_fail(
 	enum hd_reason reason,
 	struct hd_sink *sink
 ) {
+	if (r->shared != 0)
+		fail_others(c, job, r, reason, sink);
 	if (r->lease)
 		ctl_reduce_lease_lost(c, r->lease, reason, sink);
 	else

@@ -55,6 +55,7 @@ static void note(struct ctl_reduce *r, const struct hd_msg_request *m) {
 		(void)ctl_call_differs(r, m);
 	r->room[m->worker] = m->room;
 	r->has[m->worker] = m->state == HD_REQUEST_HAS;
+	r->by_network = r->by_network || m->by_network != 0;
 	r->stood_still = r->stood_still || m->avoid == HD_GROUP_AVOID_STILL;
 	r->avoid = r->avoid || (m->avoid != HD_GROUP_AVOID_NOT && m->avoid != HD_GROUP_AVOID_STILL);
 }

@@ -25,10 +25,12 @@ void ctl_reduce_attach(
 	if (m->world > job->world)
 		job->world = m->world;
 	ctl_reduce_count_workers(job);
-	if (boot != job->boot[m->worker])
+	if (boot != job->boot[m->worker]) {
 		ctl_reduce_reset_worker(job, m->worker);
-	else
+		ctl_shared_end(job);
+	} else {
 		ctl_reduce_continue(job);
+	}
 	job->boot[m->worker] = boot;
 	if (job->worker_count == 1)
 		job->gathered_at = hd_ns_add(c->now, ctl_silence(c));
@@ -41,6 +43,19 @@ void ctl_reduce_attach(
 			ctl_reduce_drop_out(
 				c, job, r->round, m->worker, sink
 			); /* that message was lost */
+	}
+}
+
+/* In shared memory the others wait for it, unless the round is complete for all. */
+static void
+fail_shared(struct hd_controller *c, struct ctl_job *job, uint16_t worker, struct hd_sink *sink) {
+	struct ctl_reduce *r, *next;
+
+	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
+		next = TAILQ_NEXT(r, entry);
+		if (r->shared != 0 && r->part[worker] == CTL_PART_STARTED
+		    && r->count[CTL_PART_DONE] == 0)
+			ctl_reduce_fail(c, job, r, HD_REASON_LEASE, sink);
 	}
 }
 
@@ -58,6 +73,7 @@ void ctl_reduce_worker_down(
 		job->world = 0;
 	}
 	ctl_lease_worker_down(c, job, worker, sink);
+	fail_shared(c, job, worker, sink);
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
 		const uint32_t round = r->round;
 

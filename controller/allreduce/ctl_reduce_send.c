@@ -109,7 +109,8 @@ static void send_group(const struct sending *t, uint32_t which) {
 	(void)ctl_send(t->c, r->shards[which].aggregator, &message, t->sink);
 }
 
-/* The shards to which the worker gives, or that it receives. Sets one of their tokens, by which it knows the round. */
+/* The shards to which the worker gives, or that it receives. Sets one of their tokens, or that of the shared memory, by
+ * which it knows the round. */
 static uint32_t put_shards(
 	const struct ctl_reduce *r,
 	const struct hd_group_shard *shards,
@@ -118,7 +119,7 @@ static uint32_t put_shards(
 ) {
 	uint32_t bytes = 0;
 
-	*token = 0;
+	*token = r->shared;
 	for (uint32_t i = 0; i < r->shard_count; i++) {
 		if (shards[i].out_token == 0 && shards[i].in_token == 0)
 			continue;
@@ -149,6 +150,10 @@ send_reduce(const struct sending *t, const struct hd_group_shard *shards, uint16
 	m->waiting = r->waiting;
 	m->shards.data = t->buffers->blob[0];
 	m->shards.bytes = put_shards(r, shards, t->buffers->blob[0], &r->token[worker]);
+	if (r->shared != 0) {
+		m->shared = r->shared;
+		m->turn = r->turn;
+	}
 	m->members.data = t->members->ranks;
 	m->members.bytes = (uint32_t)hd_roster_bytes(t->members);
 	(void)ctl_send(t->c, t->job->workers[worker], &message, t->sink);

@@ -27,6 +27,8 @@ static void add_links(struct hd_controller *c, struct ctl_reduce *r, const struc
 }
 
 void ctl_reduce_occupy(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r) {
+	if (r->shared != 0)
+		return; /* nothing crosses them */
 	r->links = calloc(
 		(size_t)2 * (r->count[CTL_PART_STARTED] + r->shard_count), sizeof *r->links
 	);

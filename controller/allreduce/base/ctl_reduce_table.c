@@ -31,7 +31,7 @@ void ctl_reduce_part(struct ctl_reduce *r, uint16_t worker, enum ctl_part part) 
 }
 
 bool ctl_reduce_receives(const struct ctl_reduce *r, uint16_t worker) {
-	if (r->call.collective == HD_COLLECTIVE_ALLREDUCE)
+	if (r->call.collective == HD_COLLECTIVE_ALLREDUCE || r->shared != 0)
 		return true;
 	for (uint32_t i = 0; i < r->shard_count; i++)
 		if (ctl_shard_takes(r, &r->shards[i], worker))

@@ -28,7 +28,7 @@ bool ctl_reduce_has_other(
 uint64_t ctl_reduce_sum_id(const struct ctl_job *job, uint32_t round);
 /* Members have ended the round without a report. */
 void ctl_reduce_note_end(struct ctl_job *job, const struct ctl_reduce *r);
-/* Whether this member has something to receive, by the round's shards. */
+/* Whether this member has something to receive, by the round's shards. In shared memory all report the end. */
 bool ctl_reduce_receives(const struct ctl_reduce *r, uint16_t worker);
 /* This worker has that sum; round 0: it has none, sum_id 0: its attempt is unknown. The round is not repeated. A worker
  * whose sum is from an older attempt is marked (ctl_reduce_mark_unconfirmed()). */
@@ -78,6 +78,16 @@ bool ctl_call_is_wrong(
 	struct ctl_reduce *r,
 	bool all
 );
+
+/* --- ctl_shared.c --- */
+/* Whether those that have asked can make the round in memory that they share. */
+bool ctl_shared_is_possible(const struct ctl_job *job, const struct ctl_reduce *r);
+/* The round begins there. */
+void ctl_shared_take(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r);
+/* The round has failed: it uses no shared memory any more, and no round begins where it was. */
+void ctl_shared_leave(struct ctl_job *job, struct ctl_reduce *r);
+/* The next round has another segment: a member is another process. */
+void ctl_shared_end(struct ctl_job *job);
 
 /* --- ctl_reduce.c and others --- */
 /* A worker has registered: how many there were at once. */

@@ -90,6 +90,12 @@ struct ctl_job {
 	/* all-reduces: ctl_reduce.c */
 	TAILQ_HEAD(ctl_reduces, ctl_reduce) reduces;
 	uint32_t reduce_count, reduce_round; /* in progress; the newest that has begun */
+	struct ctl_shared {
+		uint64_t
+			token; /* of the segment that the next round of these members uses; 0: none */
+		uint32_t turns; /* rounds that have begun there */
+		struct hd_roster members;
+	} shared; /* memory: ctl_shared.c */
 	struct ctl_lease *lease; /* of slots; NULL: it has none */
 	const char *why; /* a word why its newest round did not go through a switch; NULL: it did */
 	uint8_t lease_attempt; /* of the newest lease */

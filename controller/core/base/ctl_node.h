@@ -51,6 +51,7 @@ struct ctl_node {
 	struct ctl_job *job;
 	uint16_t worker; /* also of an aggregator with a host_job */
 	uint32_t reduce_from; /* its oldest all-reduce that has not ended, as it said last */
+	uint64_t shared; /* identity of the memory that it can share with others; 0: none */
 	uint32_t tracked; /* its transfers, pending and open */
 	hd_ns place; /* when it may register; 0: it has not asked yet, or is registered */
 	hd_ns rank_refused; /* since then a process of another host holds its rank; 0: no */

@@ -15,6 +15,7 @@
  * controller cannot reach may have the sum all the same: the others repeat the round, and that worker is told with its
  * next request (ctl_job.unconfirmed).
  *
+ * When all members can share memory, the round goes through it, and neither through shards nor slots (ctl_shared.c).
  * When there is a switch on the path, the round goes through its slots instead of shards (ctl_lease.h).
  */
 #ifndef CTL_REDUCE_H
@@ -92,7 +93,10 @@ struct ctl_reduce {
 	bool avoid; /* some members have values that no switch can add, */
 	bool stood_still; /* or the round stalled there */
 	uint32_t switch_failures; /* times that it was void there */
-	struct ctl_lease *lease; /* the lease that it uses; NULL: shards */
+	struct ctl_lease *lease; /* the lease that it uses; NULL: shards, or shared memory */
+	bool by_network; /* a member cannot make it in shared memory */
+	uint64_t shared; /* token of the memory that it uses; 0: none */
+	uint32_t turn; /* its place among the rounds there */
 	/* Of a round through slots: its start; the rate that members were given (bytes/s of values; 0: none); and the
 	 * longest time of a member that has the sum. */
 	hd_ns begun_at, took;

@@ -283,6 +283,7 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->preempted_at = 0;
 	node->roster_sent = 0;
 	node->observer = (m->flags & HD_REGISTER_OBSERVER) != 0;
+	node->shared = m->shared;
 	node->slots = m->slots;
 	node->count_min = m->count_min;
 	node->count_max = m->count_max;
