@@ -16,6 +16,7 @@
 #include "hd_node.h"
 #include "hd_roster.h"
 #include "hd_runs.h"
+#include "hd_shared.h"
 #include "hd_stats.h"
 
 struct hd_worker;
@@ -136,6 +137,10 @@ struct hd_worker_config {
 	/* The limit of data of applied pushes that is kept until it is durable; beyond it the oldest is released, and
 	 * APPLIED is its last state. 0: nothing is kept. */
 	uint64_t keep_bytes_max;
+	uint64_t
+		shared; /* identity of the memory that it can share with other processes; 0: it shares none */
+	const struct hd_shared_ops *shared_ops; /* how */
+	void *shared_owner;
 	const struct hd_worker_ops *ops;
 	void *owner;
 };
@@ -290,6 +295,7 @@ struct hd_worker_stats {
 	uint64_t pulled, delivered;
 	uint64_t reduced, reduce_failed;
 	uint64_t in_slots; /* of the reduced ones: added by a switch on the path */
+	uint64_t in_memory; /* of the reduced ones: through memory that all members share */
 	uint64_t streamed; /* pushes that all receivers of a switch's sums have, also voided ones */
 	uint64_t copies; /* of pushes, begun */
 	uint64_t granted_bytes, direct_bytes; /* of pushes and pulls that ended applied */

@@ -8,7 +8,7 @@
  *   grant, payload, bury fields of a grant; an update's bytes on the wire; ended transfers
  *   copy, stream, push   pushes begin: to a replica, into slots, to server or aggregator
  *   credit, step, ask    requests for pushes and pulls, and their repetition
- *   reduce_ask, shards, slots, reduce  all-reduces
+ *   reduce_ask, shards, slots, shared, reduce  all-reduces
  *   send, pull, outcome, stall, way_end  transfers in progress, and their ends
  *   call, members, observe, round  the owner's calls, and other messages
  *   leave, session       the sessions with controller and server
@@ -142,6 +142,7 @@ struct hd_worker {
 	uint16_t reduce_members; /* of this many workers, */
 	uint64_t reduce_sum_id; /* in this attempt */
 	uint64_t reduce_had; /* bit i: so did round reduce_done - 1 - i */
+	bool unshared; /* its memory cannot be shared after all */
 	uint64_t kept_bytes;
 	hd_version durable;
 	hd_version newest; /* of a synchronous job: the newest known one */

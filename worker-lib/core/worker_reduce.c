@@ -9,6 +9,7 @@
 #include "hd_limits.h"
 #include "worker_blocks.h"
 #include "worker_reduce.h"
+#include "worker_shared.h"
 
 #include <errno.h>
 #include <math.h>
@@ -81,7 +82,7 @@ int hd_worker_reduce(
 /* Of an attempt in which it had nothing to give or to receive, this worker does not know that it was void. */
 static bool may_begin(const struct worker_reduce *r, const struct hd_msg_reduce *message) {
 	return r->pub.state == HD_TICKET_REQUESTED
-		|| (r->pub.state == HD_TICKET_SENDING && r->shard_count == 0
+		|| (r->pub.state == HD_TICKET_SENDING && r->shard_count == 0 && r->shared == 0
 		    && message->sum_id > r->sum_id);
 }
 
@@ -108,10 +109,16 @@ void worker_on_reduce(
 	r->began = r->progress_at = ctx->now;
 	r->progress_bytes = 0;
 	rc = message->op == r->args.op ? worker_blocks_begin(worker, r, message) : -EINVAL;
-	if (rc == 0 && message->slots > 0)
+	if (rc == 0 && message->shared != 0)
+		rc = worker_shared_open(worker, r, message);
+	else if (rc == 0 && message->slots > 0)
 		rc = worker_slots_open(worker, ctx, r, message);
 	else if (rc == 0)
 		rc = worker_shards_open(worker, ctx, r, message);
+	if (rc == -EAGAIN) {
+		worker_reduce_again(worker, ctx, r);
+		return;
+	}
 	if (rc < 0) {
 		enum hd_reason reason = rc == -EINVAL ? HD_REASON_REFUSED : HD_REASON_NO_MEMORY;
 
@@ -209,7 +216,7 @@ bool worker_reduce_void(
 
 	/* Rounds of one lease have the same tokens. */
 	TAILQ_FOREACH (r, &worker->reduces, link) {
-		bool has = false;
+		bool has = token != 0 && r->shared == token;
 
 		for (uint32_t i = 0; token != 0 && i < r->shard_count; i++)
 			has |= r->shards[i].out_token == token || r->shards[i].in_token == token;
@@ -249,6 +256,11 @@ bool worker_reduce_stalls(struct hd_worker *worker, const struct worker_context 
 	TAILQ_FOREACH (r, &worker->reduces, link) {
 		uint64_t bytes = worker_reduce_progress(r);
 
+		if (!r->ended && r->shared != 0) {
+			watch = true;
+			worker_shared_stalls(worker, ctx, r);
+			continue;
+		}
 		if (r->ended || r->pub.state != HD_TICKET_SENDING || r->shard_count == 0
 		    || worker_reduce_waits(r))
 			continue;

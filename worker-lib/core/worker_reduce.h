@@ -48,10 +48,11 @@ struct worker_reduce {
 	struct hd_ticket pub;
 	TAILQ_ENTRY(worker_reduce) link;
 	struct hd_reduce_args args;
-	bool ended;
+	bool ended, by_network; /* by_network: not through shared memory again */
 	uint8_t attempt;
 	uint16_t epoch;
-	uint64_t sum_id; /* of its sum */
+	uint64_t sum_id,
+		shared; /* of its sum; the token of the shared memory that it uses, 0: none */
 	uint8_t avoid; /* slots of a switch: enum hd_group_avoid, the most serious reason so far */
 	float peak; /* largest absolute value: for fixed point */
 	hd_ns began, progress_at;
@@ -62,7 +63,8 @@ struct worker_reduce {
 	uint32_t index; /* this worker's place among the members */
 	uint64_t total; /* values that it is about; */
 	struct worker_range block, gives, takes; /* this worker's block, what it gives and takes */
-	uint32_t shard_count, held, due; /* due: shards to be received */
+	uint32_t shard_count, held, due,
+		turn; /* due: shards to be received; turn: in shared memory */
 	struct worker_shard *shards;
 	bool lone; /* it receives nothing, and the controller's session was lost: it asks when all has arrived */
 	uint64_t given; /* the attempt for which it had when it asked again; 0: it had not */
@@ -110,7 +112,7 @@ void worker_reduce_ask(
 );
 void worker_reduce_ask_queued(struct hd_worker *worker, const struct worker_context *ctx);
 void worker_reduce_requeue(struct hd_worker *worker);
-/* Takes it off the wire, and requests it once more. */
+/* Takes it off the wire, and requests it once more; nothing, when it is complete in shared memory. */
 void worker_reduce_again(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,

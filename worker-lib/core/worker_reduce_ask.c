@@ -4,6 +4,7 @@
 #include "hd_text.h"
 #include "worker_blocks.h"
 #include "worker_reduce.h"
+#include "worker_shared.h"
 
 #include <stdlib.h>
 
@@ -143,6 +144,7 @@ void worker_reduce_ask(
 	request->root = r->args.root;
 	request->exact = r->args.exact;
 	request->state = r->args.state;
+	request->by_network = r->by_network || worker->unshared;
 	request->room = r->args.room * hd_dtype_bytes(r->args.dtype);
 	hd_text_copy(request->tag, sizeof request->tag, r->args.tag);
 	if (worker_tell(worker, worker->controller, ctx, &message) < 0) {
@@ -177,6 +179,8 @@ void worker_reduce_again(
 	const struct worker_context *ctx,
 	struct worker_reduce *r
 ) {
+	if (!worker_reduce_unshare(worker, r, false))
+		return;
 	r->given = worker_reduce_waits(r) ? r->sum_id : 0;
 	r->lone = false;
 	worker_reduce_drop_shards(worker, r);

@@ -2,6 +2,7 @@
 /* The list of all-reduces: lookups, states, functions for all kinds of shards. */
 #include "hd_assert.h"
 #include "worker_reduce.h"
+#include "worker_shared.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +112,19 @@ worker_reduce_find_shard(struct hd_worker *worker, uint64_t token, struct worker
 	return shard;
 }
 
+bool worker_reduce_unshare(struct hd_worker *worker, struct worker_reduce *r, bool force) {
+	const struct hd_worker_config *config = &worker->config;
+
+	if (r->shared == 0)
+		return true;
+	if (!config->shared_ops->stop(config->shared_owner, r->shared, r->turn, force))
+		return false;
+	r->shared = 0;
+	return true;
+}
+
 void worker_reduce_drop_shards(struct hd_worker *worker, struct worker_reduce *r) {
+	(void)worker_reduce_unshare(worker, r, true);
 	if (r->shard_count > 0)
 		memset(worker->reduce_found, 0, sizeof worker->reduce_found);
 	for (uint32_t i = 0; i < r->shard_count; i++) {
