@@ -31,6 +31,14 @@ void allreduce_draw_mixed(struct allreduce_plan *plan) {
 	plan->mixed = hd_random_chance(&random, 0.6);
 }
 
+void allreduce_draw_shared(struct allreduce_plan *plan) {
+	struct hd_random random;
+
+	hd_random_init(&random, plan->seed ^ 0x5a5ed);
+	plan->one_host = hd_random_chance(&random, 0.3);
+	plan->two_hosts = !plan->one_host && hd_random_chance(&random, 0.15);
+}
+
 void allreduce_draw_hosts(struct allreduce_plan *plan) {
 	struct hd_random random;
 

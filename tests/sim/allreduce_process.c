@@ -123,6 +123,7 @@ static void start_worker(struct allreduce_worker *worker) {
 	(void)snprintf(name, sizeof name, "w%u", worker->rank);
 	(void)snprintf(host, sizeof host, "h%u", worker->rank + 1U);
 	allreduce_seed(w, config.seed);
+	allreduce_share(worker, &config);
 	worker->leaving = worker->left = false;
 	if (hd_worker_create(&config, &worker->core) < 0)
 		allreduce_fail(w, "no worker");
@@ -139,6 +140,8 @@ void allreduce_crash_worker(struct allreduce_worker *worker) {
 	hd_sim_node_stop(w->sim, worker->node);
 	w->asked_again += hd_worker_stats(worker->core)->asked_again;
 	w->in_slots += hd_worker_stats(worker->core)->in_slots;
+	w->in_memory += hd_worker_stats(worker->core)->in_memory;
+	worker->memory_of.killed = true;
 	hd_worker_destroy(worker->core);
 	worker->core = NULL;
 	for (int k = 0; k < DEPTH_MAX; k++)

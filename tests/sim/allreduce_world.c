@@ -239,6 +239,7 @@ static void act(struct allreduce_world *w, struct allreduce_worker *worker) {
 			hd_sim_node_stop(w->sim, worker->node);
 			w->asked_again += hd_worker_stats(worker->core)->asked_again;
 			w->in_slots += hd_worker_stats(worker->core)->in_slots;
+			w->in_memory += hd_worker_stats(worker->core)->in_memory;
 			hd_worker_destroy(worker->core);
 			worker->core = NULL;
 			return;
@@ -397,6 +398,7 @@ const char *allreduce_run(struct allreduce_world *w, const struct allreduce_plan
 	if (w->controller)
 		hd_controller_destroy(w->controller);
 	free(w->kept);
+	allreduce_free_segments(w);
 	hd_sim_destroy(w->sim);
 	return w->failure[0] ? w->failure : NULL;
 }

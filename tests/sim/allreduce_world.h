@@ -32,11 +32,22 @@ struct call {
 	struct hd_roster members; /* of the attempt that the ticket is of */
 };
 
+/* A worker's use of memory that it shares with others: allreduce_shared.c. */
+struct allreduce_memory {
+	struct hd_shared_call queue[DEPTH_MAX]; /* the first is `running`, or begins next */
+	uint32_t queued;
+	bool running, due, killed; /* due: its next step is planned */
+	struct hd_shared_run run;
+	struct hd_shared_map map;
+	uint64_t token, steps; /* token: of map; 0: none */
+};
+
 struct allreduce_worker {
 	struct allreduce_world *world;
 	int host, node;
 	uint16_t rank;
 	struct hd_worker *core;
+	struct allreduce_memory memory_of;
 	bool wanted, leaving;
 	bool left; /* it was not killed: its aggregator goes on until all its groups have ended */
 	bool apart; /* cut off */
@@ -76,6 +87,8 @@ struct allreduce_plan {
 	uint32_t workers, aggregators, depth, world;
 	bool shared; /* aggregators on the workers' hosts */
 	bool hosted; /* one in each worker's process, and no other */
+	bool one_host; /* all workers share memory, */
+	bool two_hosts; /* or those of even rank, and those of odd rank */
 	bool leaves; /* a worker that has made its calls leaves, whatever the others do */
 	bool faults;
 	bool with_switch; /* there is a switch on the path */
@@ -109,7 +122,8 @@ struct allreduce_world {
 	struct hd_jobspec spec;
 	bool quiet, stopping;
 	hd_ns quiet_at, longest; /* longest: a call since then */
-	uint64_t applied, failed, torn, crashes, asked_again, late, in_slots;
+	struct allreduce_segment *segments;
+	uint64_t applied, failed, torn, crashes, asked_again, late, in_slots, in_memory;
 	uint64_t not_finite; /* sums with a NaN or an Inf */
 	uint8_t kinds[HD_DTYPE_COUNT]; /* operations of each type that were checked, a bit each */
 	uint64_t others[HD_COLLECTIVE_COUNT]; /* results of other collectives, */
@@ -124,6 +138,8 @@ struct allreduce_world {
 void allreduce_host(struct allreduce_plan *plan);
 /* The same, in some of the drawn worlds. */
 void allreduce_draw_hosts(struct allreduce_plan *plan);
+/* Workers that share memory, in some of them. */
+void allreduce_draw_shared(struct allreduce_plan *plan);
 /* Other collectives besides all-reduces, in some of them. */
 void allreduce_draw_mixed(struct allreduce_plan *plan);
 /* Draws a plan; runs it. NULL, or what is wrong. The world is zeroed by run and can be looked at. */
@@ -178,6 +194,9 @@ void allreduce_check_other(
 /* allreduce_faults.c */
 void allreduce_plan_faults(struct allreduce_world *w);
 void allreduce_recover(struct allreduce_world *w);
+/* allreduce_shared.c */
+void allreduce_share(struct allreduce_worker *worker, struct hd_worker_config *config);
+void allreduce_free_segments(struct allreduce_world *w);
 /* allreduce_switch.c */
 void allreduce_switch_build(struct allreduce_world *w);
 void allreduce_switch_start(struct allreduce_switch *s);

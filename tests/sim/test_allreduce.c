@@ -25,8 +25,8 @@ static double seconds(void) {
 }
 
 struct totals {
-	uint64_t seeds, bad, applied, failed, late, torn, crashes, again, in_slots, hosted,
-		not_finite, mismatches, short_of, rootless;
+	uint64_t seeds, bad, applied, failed, late, torn, crashes, again, in_slots, in_memory,
+		hosted, not_finite, mismatches, short_of, rootless;
 	uint64_t others[HD_COLLECTIVE_COUNT];
 	uint8_t kinds[HD_DTYPE_COUNT];
 	uint64_t leases, waits, counters[HD_SWITCH_COUNTER_COUNT];
@@ -39,12 +39,14 @@ static void run(struct allreduce_world *w, uint64_t seed, bool plain, struct tot
 
 	allreduce_draw(seed, &plan);
 	allreduce_draw_hosts(&plan);
+	if (!plain)
+		allreduce_draw_shared(&plan);
 	plan.types = plan.strict = !plain;
 	if (!plain)
 		allreduce_draw_mixed(&plan);
 	wrong = allreduce_run(w, &plan);
 	t->seeds++;
-	t->hosted += plan.hosted ? w->applied - w->in_slots : 0;
+	t->hosted += plan.hosted ? w->applied - w->in_slots - w->in_memory : 0;
 	t->applied += w->applied;
 	t->failed += w->failed;
 	t->late += w->late;
@@ -52,6 +54,7 @@ static void run(struct allreduce_world *w, uint64_t seed, bool plain, struct tot
 	t->crashes += w->crashes;
 	t->again += w->asked_again;
 	t->in_slots += w->in_slots;
+	t->in_memory += w->in_memory;
 	t->not_finite += w->not_finite;
 	for (int i = 0; i < HD_DTYPE_COUNT; i++)
 		t->kinds[i] |= w->kinds[i];
@@ -276,6 +279,42 @@ static uint64_t check_leaving(struct allreduce_world *w) {
 	return bad;
 }
 
+/* Where all workers share memory, nothing else carries their values; one that has its result may leave at once. */
+static uint64_t check_shared(struct allreduce_world *w) {
+	uint64_t bad = 0;
+
+	for (uint64_t seed = 1; seed <= LEAVING_SEEDS; seed++) {
+		struct allreduce_plan plan = {
+			.seed = seed,
+			.workers = 1 + seed % 6,
+			.depth = 1 + seed % 2,
+			.world = 1 + seed % 6,
+			.one_host = true,
+			.types = true,
+			.strange = true,
+			.mixed = seed > LEAVING_SEEDS / 3,
+			.calls = 12,
+			.leaves = true,
+			.until = 2 * HD_SECOND,
+		};
+		const char *wrong;
+
+		allreduce_host(&plan);
+		wrong = allreduce_run(w, &plan);
+		if (!wrong && w->applied != (uint64_t)plan.workers * plan.calls)
+			wrong = "not every call had its result";
+		if (!wrong && w->asked_again > 0)
+			wrong = "a round was made twice";
+		if (!wrong && w->in_memory + w->others[HD_COLLECTIVE_BARRIER] < w->applied
+		    && plan.workers > 1)
+			wrong = "not every result is of shared memory";
+		if (wrong)
+			(void)printf("shared, seed %llu: %s\n", (unsigned long long)seed, wrong);
+		bad += wrong != NULL;
+	}
+	return bad;
+}
+
 int main(int argc, char **argv) {
 	static const struct option options[]
 		= {{"seeds", required_argument, NULL, 's'},
@@ -301,7 +340,8 @@ int main(int argc, char **argv) {
 	while (t.seeds < count && !(limited && seconds() - start > SECONDS_DEFAULT))
 		run(&world, first + t.seeds, plain, &t);
 	(void
-	)printf("%llu seeds from %llu, %llu bad: %llu sums (%llu in slots, %llu by workers), %llu failed (%llu late), "
+	)printf("%llu seeds from %llu, %llu bad: %llu sums (%llu in slots, %llu in memory, %llu by workers), "
+		"%llu failed (%llu late), "
 		"%llu not finite, %llu mismatches, %llu without all members, %llu asked again, "
 		"%llu torn, %llu crashes, longest after faults %.2f s; "
 		"%.1f s\n",
@@ -310,6 +350,7 @@ int main(int argc, char **argv) {
 		(unsigned long long)t.bad,
 		(unsigned long long)t.applied,
 		(unsigned long long)t.in_slots,
+		(unsigned long long)t.in_memory,
 		(unsigned long long)t.hosted,
 		(unsigned long long)t.failed,
 		(unsigned long long)t.late,
@@ -322,14 +363,15 @@ int main(int argc, char **argv) {
 		1e-9 * (double)t.longest,
 		seconds() - start);
 	if (t.seeds >= ENOUGH
-	    && (!t.failed || !t.again || !t.hosted || !t.mismatches || !t.short_of)) {
+	    && (!t.failed || !t.again || !t.hosted || !t.mismatches || !t.short_of
+		|| (!plain && !t.in_memory))) {
 		(void
-		)printf("no round failed, was asked for again, was added by workers, or could not be: nothing is known of them\n"
+		)printf("no round failed, was asked for again, was added by workers or in memory, or could not be\n"
 		);
 		t.bad++;
 	}
 	t.bad += (plain ? 0 : check_kinds(&t) + check_others(&t)) + check_switch(&t);
 	t.bad += check_known(&world) + check_ranked(&world) + check_alone(&world)
-		+ check_leaving(&world);
+		+ check_leaving(&world) + check_shared(&world);
 	return t.bad ? EXIT_FAILURE : EXIT_SUCCESS;
 }
