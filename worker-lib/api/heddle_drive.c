@@ -4,6 +4,7 @@
 #include "hd_thread.h"
 #include "heddle_aggregator.h"
 #include "heddle_private.h"
+#include "heddle_shared.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -31,6 +32,7 @@ static void look_at_core(struct heddle *fabric) {
 static void destroy_core(struct heddle *fabric) {
 	fabric->core = HEDDLE_CORE_DEAD;
 	fabric->error = -EIO;
+	heddle_shared_halt(fabric);
 	heddle_end_tickets(fabric, HEDDLE_REASON_CLOSED);
 	heddle_count_end(fabric);
 }

@@ -4,6 +4,7 @@
 #include "heddle_environment.h"
 #include "heddle_private.h"
 #include "heddle_setup.h"
+#include "heddle_shared.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -131,6 +132,9 @@ static int open_worker(struct heddle *fabric, struct heddle_setup *setup) {
 		config->data = hd_driver_bound(fabric->driver);
 	config->ops = &heddle_worker_ops;
 	config->owner = fabric;
+	rc = heddle_shared_open(fabric, config);
+	if (rc < 0)
+		return rc;
 	rc = heddle_core_create(fabric, config);
 	return rc < 0 ? heddle_fail(rc, "worker: %s", heddle_strerror(rc)) : 0;
 }
@@ -155,6 +159,7 @@ static int init_lock(struct heddle *fabric) {
 static void close_parts(struct heddle *fabric) {
 	heddle_aggregator_close(fabric);
 	heddle_core_destroy(fabric);
+	heddle_shared_close(fabric);
 	hd_driver_close(fabric->driver);
 	(void)hd_event_log_close(fabric->events);
 	hd_keyring_fini(&fabric->keys);

@@ -96,6 +96,7 @@ struct heddle {
 	pthread_t thread;
 	bool has_thread;
 	struct heddle_aggregator *aggregator; /* beside the worker; NULL: none */
+	struct heddle_shared *shared; /* memory, with other processes; NULL: none */
 	int ended_fd; /* counts ends, for poll() */
 
 	pthread_mutex_t lock;

@@ -4,6 +4,7 @@
 #include "hd_text.h"
 #include "heddle_call.h"
 #include "heddle_private.h"
+#include "heddle_shared.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -420,6 +421,7 @@ void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 
 	heddle_take_notice(fabric, now, sink);
 	heddle_take_report(fabric, now);
+	heddle_shared_take(fabric, now, sink);
 	pthread_mutex_lock(&fabric->lock);
 	fabric->far_at = end_landed(fabric, now);
 	do {

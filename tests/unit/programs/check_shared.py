@@ -1,0 +1,184 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collectives of real processes on one host: through shared memory, with a controller and nothing else.
+
+usage: check_shared.py HEDDLE_CONTROLLER HEDDLECTL COLLECTIVE_WORKER"""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from processes import Program, Shell, check, until, write_keys
+
+CONTROLLER, SHELL, WORKER = sys.argv[1:4]
+WORKERS = 4
+PATIENCE_S = 60
+MEMORY = pathlib.Path("/dev/shm")
+SWEPT_AFTER_S = 11
+
+
+class Job:
+    """The workers of a job, all on one host; calls: of each rank."""
+
+    def __init__(self, address, keys, name, calls, more=lambda rank: {}):
+        self.running = []
+        for rank, mine in enumerate(calls):
+            env = {**{k: v for k, v in os.environ.items() if not k.startswith("HEDDLE_")},
+                   "HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys, "HEDDLE_JOB": name, "HEDDLE_RANK": str(rank),
+                   "HEDDLE_WORLD_SIZE": str(len(calls)), "HEDDLE_BIND": "127.0.0.1", **more(rank)}
+            self.running.append(subprocess.Popen([WORKER, *mine], env=env, text=True, stdin=subprocess.PIPE,
+                                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for worker in self.running:
+            worker.kill()
+            worker.communicate()
+
+    def line(self, rank):
+        worker = self.running[rank]
+        line = worker.stdout.readline()
+        while line == "joined\n":
+            line = worker.stdout.readline()
+        check(line, f"rank {rank} goes on: {worker.stderr.read() if not line else ''}")
+        return json.loads(line)
+
+    def end(self, ranks):
+        for rank in ranks:
+            _, errors = self.running[rank].communicate(timeout=PATIENCE_S)
+            check(self.running[rank].returncode == 0, f"rank {rank} ends well: {errors}")
+
+
+class Rounds:
+    """How many rounds there were meanwhile, and how many of them in shared memory."""
+
+    def __init__(self, shell):
+        self.shell = shell
+        self.before = self.read()
+
+    def read(self):
+        counters = {row["counter"]: row["value"] for row in self.shell.rows("counters")}
+        return counters["reduces"], counters["reduces_shared"]
+
+    def since(self):
+        return tuple(now - then for now, then in zip(self.read(), self.before))
+
+
+def segments():
+    return {path for path in MEMORY.iterdir() if re.fullmatch("heddle-[0-9a-f]{16}", path.name)}
+
+
+def is_good(results, workers):
+    return all(one["rc"] == 0 and one["workers"] == workers for one in results)
+
+
+def whole(address, keys, shell):
+    """Each collective, of sizes from one value to many pieces, with each root; all values are checked."""
+    calls = []
+    for count in (1, 7, 3000, 400003):
+        for name in ("allreduce", "allgather", "reduce_scatter", "alltoall"):
+            calls.append(f"{name},count={count},exact=4")
+        for name in ("broadcast", "reduce", "gather", "scatter"):
+            calls += [f"{name},count={count},root={root}" for root in (0, 3)]
+        calls.append("barrier")
+    rounds = Rounds(shell)
+    with Job(address, keys, "whole", [calls] * WORKERS) as job:
+        for call in calls:
+            results = [job.line(rank) for rank in range(WORKERS)]
+            check(is_good(results, WORKERS), f"{call}: {results}")
+            check(all(one["ranks"] == [0, 1, 2, 3] for one in results), f"{call}: its members: {results}")
+        job.end(range(WORKERS))
+    every, shared = rounds.since()
+    check(every == len(calls) and shared == every - calls.count("barrier"), f"{every} rounds, {shared} in memory")
+    print(f"whole: {every} rounds, {shared} of them in memory")
+
+
+def killed(address, keys, shell):
+    """One is killed in the middle: the others make the same without it, in memory again."""
+    calls = ["allreduce,count=2000000"] * 60
+    rounds = Rounds(shell)
+    with Job(address, keys, "killed", [calls] * WORKERS) as job:
+        for _ in range(5):
+            check(is_good([job.line(rank) for rank in range(WORKERS)], WORKERS), "all are there")
+        job.running[2].send_signal(signal.SIGKILL)
+        sizes = []
+        for k in range(5, len(calls)):
+            results = [job.line(rank) for rank in (0, 1, 3)]
+            check(len({one["workers"] for one in results}) == 1 and is_good(results, results[0]["workers"]),
+                  f"call {k}: {results}")
+            sizes.append(results[0]["workers"])
+        check(sizes == sorted(sizes, reverse=True) and sizes[-1] == 3, f"once without it: {sizes}")
+        job.end((0, 1, 3))
+    every, shared = rounds.since()
+    check(every == shared, f"{every} rounds, {shared} in memory")
+    print(f"killed: {sizes.count(4) + 5} with it, {sizes.count(3)} without it")
+
+
+def all_killed(address, keys):
+    """Nothing is left in /dev/shm."""
+    for wait_s in (0, 0.02, 0.1, 0.3):
+        before = segments()
+        with Job(address, keys, f"all-killed-{wait_s}", [["allreduce,count=3000000"] * 1000] * WORKERS) as job:
+            if wait_s:
+                job.line(0)
+            time.sleep(wait_s)
+            for worker in job.running:
+                worker.send_signal(signal.SIGKILL)
+        left = segments() - before
+        until(lambda left=left: not any(path.exists() for path in left), f"left behind: {left}")
+    print("all killed: nothing is left")
+
+
+def by_network(address, keys, shell):
+    """One that does not share memory, and one of another host: by the network, with the same results."""
+    for name, more in (("off", {"HEDDLE_SHARED_MEMORY": "0"}), ("elsewhere", {"HEDDLE_HOST": "another"})):
+        calls = ["allreduce,count=20000,exact=4", "alltoall,count=20000,exact=4"]
+        rounds = Rounds(shell)
+        with Job(address, keys, name, [calls] * WORKERS, lambda rank, more=more: more if rank == 1 else {}) as job:
+            for call in calls:
+                results = [job.line(rank) for rank in range(WORKERS)]
+                check(is_good(results, WORKERS), f"{name}: {call}: {results}")
+            job.end(range(WORKERS))
+        check(rounds.since() == (len(calls), 0), f"{name}: rounds: {rounds.since()}")
+    print("by the network: one that shares nothing, one elsewhere")
+
+
+def swept(address, keys, stale, began):
+    """A file that a killed process has left is removed by the next process."""
+    time.sleep(max(0, began + SWEPT_AFTER_S - time.monotonic()))
+    with Job(address, keys, "swept", [["allreduce,count=10"]] * 2) as job:
+        check(is_good([job.line(rank) for rank in (0, 1)], 2), "a round")
+        job.end((0, 1))
+    check(not stale.exists(), f"{stale} is still there")
+    print("swept: a segment that no process had mapped")
+
+
+def main():
+    if not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK):
+        print("no /dev/shm that can be written")
+        sys.exit(77)
+    stale, began = MEMORY / f"heddle-{os.urandom(8).hex()}", time.monotonic()
+    stale.write_bytes(bytes(4096))
+    try:
+        with tempfile.TemporaryDirectory() as where:
+            keys = write_keys(where)
+            controller = Program(CONTROLLER, "--listen", "127.0.0.1:0", "--key-file", keys)
+            shell = Shell(SHELL, controller.address, keys)
+            whole(controller.address, keys, shell)
+            killed(controller.address, keys, shell)
+            all_killed(controller.address, keys)
+            by_network(controller.address, keys, shell)
+            swept(controller.address, keys, stale, began)
+            controller.stop()
+    finally:
+        stale.unlink(missing_ok=True)
+
+
+main()
