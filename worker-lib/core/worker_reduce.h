@@ -51,8 +51,7 @@ struct worker_reduce {
 	bool ended, by_network; /* by_network: not through shared memory again */
 	uint8_t attempt;
 	uint16_t epoch;
-	uint64_t sum_id,
-		shared; /* of its sum; the token of the shared memory that it uses, 0: none */
+	uint64_t sum_id, shared; /* of its sum; token of shared memory, 0: not used */
 	uint8_t avoid; /* slots of a switch: enum hd_group_avoid, the most serious reason so far */
 	float peak; /* largest absolute value: for fixed point */
 	hd_ns began, progress_at;
@@ -63,8 +62,7 @@ struct worker_reduce {
 	uint32_t index; /* this worker's place among the members */
 	uint64_t total; /* values that it is about; */
 	struct worker_range block, gives, takes; /* this worker's block, what it gives and takes */
-	uint32_t shard_count, held, due,
-		turn; /* due: shards to be received; turn: in shared memory */
+	uint32_t shard_count, held, due, turn; /* due: to be received; turn: in `shared` */
 	struct worker_shard *shards;
 	bool lone; /* it receives nothing, and the controller's session was lost: it asks when all has arrived */
 	uint64_t given; /* the attempt for which it had when it asked again; 0: it had not */

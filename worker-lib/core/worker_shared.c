@@ -26,6 +26,18 @@ static uint64_t values_of(const struct worker_range *range) {
 	return range->end - range->first;
 }
 
+static bool lacks_root(const struct worker_reduce *r) {
+	switch (r->args.collective) {
+	case HD_COLLECTIVE_BROADCAST:
+	case HD_COLLECTIVE_REDUCE:
+	case HD_COLLECTIVE_GATHER:
+	case HD_COLLECTIVE_SCATTER:
+		return !hd_roster_has(&r->members, r->args.root);
+	default:
+		return false;
+	}
+}
+
 int worker_shared_open(
 	struct hd_worker *worker,
 	struct worker_reduce *r,
@@ -45,7 +57,7 @@ int worker_shared_open(
 		.values = r->args.values,
 	};
 
-	if (!r->pub.members || message->shards.bytes > 0
+	if (!r->pub.members || message->shards.bytes > 0 || lacks_root(r)
 	    || (worker_blocks_to_send(worker, r) > 0 && !call.in)
 	    || (worker_blocks_due(worker, r) > 0 && !r->args.out))
 		return -EINVAL;

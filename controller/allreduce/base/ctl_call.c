@@ -79,6 +79,10 @@ bool ctl_call_is_copy(const struct ctl_call *call) {
 	}
 }
 
+bool ctl_call_lacks_root(const struct ctl_reduce *r) {
+	return has_root(r->call.collective) && r->part[r->call.root] != CTL_PART_ASKED;
+}
+
 bool ctl_call_has_blocks(const struct ctl_call *call) {
 	return call->collective == HD_COLLECTIVE_ALLGATHER
 		|| call->collective == HD_COLLECTIVE_REDUCE_SCATTER

@@ -59,6 +59,8 @@ bool ctl_shard_gives(const struct ctl_reduce *r, const struct ctl_shard *shard, 
 bool ctl_shard_takes(const struct ctl_reduce *r, const struct ctl_shard *shard, uint16_t worker);
 /* Values of one member arrive as they are. */
 bool ctl_call_is_copy(const struct ctl_call *call);
+/* It has a root, which has not asked. */
+bool ctl_call_lacks_root(const struct ctl_reduce *r);
 /* Each member has a block of the values. */
 bool ctl_call_has_blocks(const struct ctl_call *call);
 /* Whether a round can be of this call. */

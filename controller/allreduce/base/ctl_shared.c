@@ -18,7 +18,7 @@ bool ctl_shared_is_possible(const struct ctl_job *job, const struct ctl_reduce *
 	uint64_t shared = 0;
 
 	if (r->by_network || ctl_reduce_stays(r) || r->count[CTL_PART_DONE] > 0
-	    || r->count[CTL_PART_ASKED] > HD_SHARED_MEMBERS_MAX)
+	    || r->count[CTL_PART_ASKED] > HD_SHARED_MEMBERS_MAX || ctl_call_lacks_root(r))
 		return false;
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
 		if (r->part[i] != CTL_PART_ASKED)

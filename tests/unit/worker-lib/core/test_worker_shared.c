@@ -184,6 +184,24 @@ static void test_cannot_begin(void **state) {
 	close_scene(s);
 }
 
+/* A round whose root is no member is none. */
+static void test_no_root(void **state) {
+	struct scene *s = open_shared();
+	struct hd_reduce_args args = {
+		.collective = HD_COLLECTIVE_BROADCAST,
+		.root = 1,
+		.out = s->out,
+		.values = VALUES,
+	};
+
+	(void)state;
+	assert_int_equal(call(s, args), 1);
+	reduce_shared(s, 1, 0);
+	assert_int_equal(memory.begun, 0);
+	assert_int_equal(ticket(s, 1)->state, HD_TICKET_FAILED);
+	close_scene(s);
+}
+
 /* As long as something moves it waits; then that round goes by the network. */
 static void test_stall(void **state) {
 	struct scene *s = begin_round();
@@ -222,6 +240,7 @@ int main(void) {
 		cmocka_unit_test(test_no_result),
 		cmocka_unit_test(test_cannot_begin),
 		cmocka_unit_test(test_stall),
+		cmocka_unit_test(test_no_root),
 		cmocka_unit_test(test_end),
 	};
 
