@@ -22,7 +22,7 @@ def main():
         until(lambda: len(shell.rows("nodes", "role=aggregator")) == 1, "the aggregator registers")
         env = {**{k: v for k, v in os.environ.items() if not k.startswith("HEDDLE_")},
                "HEDDLE_CONTROLLER": controller.address, "HEDDLE_KEY_FILE": keys, "HEDDLE_WORLD_SIZE": "2",
-               "HEDDLE_HOST": "h1", "HEDDLE_BIND": "127.0.0.1"}
+               "HEDDLE_HOST": "h1", "HEDDLE_BIND": "127.0.0.1", "HEDDLE_SHARED_MEMORY": "0"}
         done = run(WORKERS, aggregator.process.pid, env=env, timeout=40)
         aggregator.process.kill()
         controller.stop()
