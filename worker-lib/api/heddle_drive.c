@@ -65,6 +65,7 @@ static void drive(struct heddle *fabric, hd_ns until) {
 		pthread_cond_broadcast(&fabric->changed);
 	gone = fabric->error < 0 || fabric->left || fabric->refused;
 	pthread_mutex_unlock(&fabric->lock);
+	heddle_then_run(fabric);
 	if (gone)
 		heddle_aggregator_retire(fabric);
 }
@@ -77,11 +78,14 @@ static void *run(void *arg) {
 
 		pthread_mutex_lock(&fabric->lock);
 		stop = fabric->stopping || fabric->left || fabric->error < 0;
+		fabric->undriven = stop;
 		pthread_mutex_unlock(&fabric->lock);
 		if (stop)
-			return NULL;
+			break;
 		drive(fabric, HD_NEVER);
 	}
+	heddle_then_run(fabric);
+	return NULL;
 }
 
 int heddle_start_thread(struct heddle *fabric) {
@@ -120,6 +124,8 @@ int heddle_wait_until(
 	bool in_time = true;
 
 	while (!done(arg)) {
+		if (heddle_check_may_wait() < 0)
+			return -EDEADLK;
 		if (fabric->error < 0)
 			return heddle_fail(fabric->error, "%s", fabric->error_text);
 		/* Nothing comes any more: the core has ended. */
@@ -162,6 +168,8 @@ int heddle_progress(struct heddle *fabric, int timeout_ms) {
 	uint64_t count;
 	int rc = heddle_check(fabric);
 
+	if (rc == 0)
+		rc = heddle_check_may_wait();
 	if (rc < 0)
 		return rc;
 	if (fabric->manual)

@@ -236,6 +236,7 @@ int heddle_open_as(
 	fabric->sent_norm = fabric->held_norm = -1;
 	fabric->references = 1;
 	TAILQ_INIT(&fabric->tickets);
+	TAILQ_INIT(&fabric->due);
 	heddle_far_init(fabric);
 	rc = init_lock(fabric);
 	if (rc < 0) {
@@ -312,6 +313,8 @@ int heddle_leave(struct heddle *fabric, int timeout_ms) {
 	hd_ns until = timeout_ms < 0 ? HD_NEVER : hd_driver_now() + (hd_ns)timeout_ms * HD_MS;
 	int rc = heddle_check(fabric);
 
+	if (rc == 0)
+		rc = heddle_check_may_wait();
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&fabric->lock);
@@ -339,6 +342,9 @@ int heddle_close(struct heddle *fabric, int timeout_ms) {
 			close(fabric->ended_fd);
 		return heddle_fail(-ECHILD, "closed in a child of the process that opened it");
 	}
+	rc = heddle_check_may_wait();
+	if (rc < 0)
+		return rc;
 	rc = heddle_leave(fabric, timeout_ms);
 	pthread_mutex_lock(&fabric->lock);
 	fabric->stopping = true;
@@ -346,10 +352,16 @@ int heddle_close(struct heddle *fabric, int timeout_ms) {
 	pthread_mutex_unlock(&fabric->lock);
 	if (fabric->has_thread)
 		pthread_join(fabric->thread, NULL);
+	pthread_mutex_lock(&fabric->lock);
+	fabric->undriven = true;
+	pthread_mutex_unlock(&fabric->lock);
 	/* Once the core is gone, nothing uses the bytes that are borrowed or pulled into. */
 	close_parts(fabric);
 	pthread_mutex_lock(&fabric->lock);
 	heddle_end_tickets(fabric, HEDDLE_REASON_CLOSED);
+	pthread_mutex_unlock(&fabric->lock);
+	heddle_then_run(fabric);
+	pthread_mutex_lock(&fabric->lock);
 	heddle_unlock_unref(fabric, 1);
 	return rc;
 }

@@ -20,6 +20,7 @@
 #include "hd_worker_times.h"
 #include "heddle.h"
 #include "heddle_far.h"
+#include "heddle_then.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -47,6 +48,7 @@ struct heddle_ticket {
 	bool ended, let_go; // lock: has an outcome; the library is done with it
 	bool keeps; // lock: the copy stays until the caller has taken what is in it
 	struct heddle_status status; // lock
+	struct heddle_then_list then; // lock: functions to be called
 	/* Set before it is queued, then the progress thread's. */
 	const float *data; /* push: what is sent: the copy, or what was borrowed */
 	void *copy; /* of the runs, if any, and the data */
@@ -104,7 +106,8 @@ struct heddle {
 	unsigned references; // lock: the caller's and one for each ticket
 	struct heddle_ticket_ring commands, cancels; // lock; only the progress thread takes out
 	struct heddle_ticket_list tickets; // lock
-	bool joined, refused, left, closing, stopping; // lock
+	struct heddle_then_list due; // lock: functions to be called now
+	bool joined, refused, left, closing, stopping, undriven; // lock; undriven: has no thread
 	bool late; // lock: a collective was late, since heddle_share_state()
 	int error; // lock: 0, or why nothing goes on: an errno of the socket, -EIO (its core is dead)
 	char error_text[HD_TEXT_BYTES_MAX + 1]; // lock
@@ -120,9 +123,8 @@ struct heddle {
 	struct hd_worker_observation seen; // lock: not handed to the core yet; samples 0: nothing
 	float sent_norm, held_norm; // lock: of the next report; < 0: not known
 	_Atomic hd_ns preempted_at; // writer: any thread, or a signal handler; 0: no notice
-	hd_ns notice_taken; /* the progress thread's */
+	hd_ns notice_taken, deadline; /* the progress thread's; deadline: what the core said last */
 	enum heddle_core_state core; /* the same */
-	hd_ns deadline; /* the same: what the core said last */
 	hd_ns flush_at; // lock: no pushes after it; HD_NEVER: no notice
 	bool sent_away; // lock: the notice is the job's: nothing is to be begun any more
 	hd_ns far_at; /* the progress thread's: when to look at devices; HD_NEVER: nothing is on one */

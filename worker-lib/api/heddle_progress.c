@@ -142,6 +142,7 @@ static void on_ticket(void *owner, const struct hd_ticket *info) {
 		/* Also back from APPLIED, when a restart of the server lost it. */
 		ticket->ended = false;
 		status->state = (enum heddle_state)info->state;
+		heddle_then_note(ticket);
 	}
 	more = ticket_gone(fabric);
 	pthread_mutex_unlock(&fabric->lock);

@@ -329,6 +329,8 @@ int heddle_reduce_make_call(
 	struct heddle_ticket *ticket = NULL;
 	int rc = heddle_check_status(status);
 
+	if (rc == 0)
+		rc = heddle_check_may_wait();
 	if (rc < 0)
 		return rc;
 	kept.apart = timeout_ms >= 0;

@@ -64,6 +64,8 @@ const char *heddle_strerror(int error) {
 		return "refused by the server or the controller";
 	case ESHUTDOWN:
 		return "this worker is leaving: its machine is taken away";
+	case EDEADLK:
+		return "it would wait, in a function of heddle_ticket_then()";
 	case ETIMEDOUT:
 		return "not in time";
 	case ECHILD:
@@ -89,5 +91,15 @@ int heddle_check(const struct heddle *fabric) {
 		return heddle_fail(-EINVAL, "handle: NULL");
 	if (getpid() != fabric->pid)
 		return heddle_fail(-ECHILD, "the handle belongs to the process that opened it");
+	if (!fabric->driver) /* in a function of heddle_ticket_then() that heddle_close() calls */
+		return heddle_fail(-ESHUTDOWN, "the handle is closed");
+	return 0;
+}
+
+int heddle_check_ticket(const struct heddle_ticket *ticket) {
+	if (!ticket)
+		return heddle_fail(-EINVAL, "ticket: NULL");
+	if (getpid() != ticket->fabric->pid)
+		return heddle_fail(-ECHILD, "ticket of the parent process");
 	return 0;
 }

@@ -22,6 +22,29 @@ void heddle_count_end(struct heddle *fabric) {
 	}
 }
 
+bool heddle_then_has_come(const struct heddle_ticket *ticket, enum heddle_wait until) {
+	switch (until) {
+	case HEDDLE_WAIT_HELD:
+		return ticket->ended || ticket->status.state == HEDDLE_STATE_HELD;
+	case HEDDLE_WAIT_OUTCOME:
+		return ticket->ended;
+	default:
+		return ticket->let_go;
+	}
+}
+
+void heddle_then_note(struct heddle_ticket *ticket) {
+	struct heddle_then *then, *next;
+
+	for (then = TAILQ_FIRST(&ticket->then); then; then = next) {
+		next = TAILQ_NEXT(then, link);
+		if (!heddle_then_has_come(ticket, then->until))
+			continue;
+		TAILQ_REMOVE(&ticket->then, then, link);
+		TAILQ_INSERT_TAIL(&ticket->fabric->due, then, link);
+	}
+}
+
 void heddle_ticket_end(
 	struct heddle_ticket *ticket,
 	enum heddle_state state,
@@ -35,6 +58,7 @@ void heddle_ticket_end(
 	ticket->fabric->late |= ticket->reduce && reason == HEDDLE_REASON_LATE;
 	ticket->status.ended_ns = hd_driver_now();
 	heddle_count_end(ticket->fabric);
+	heddle_then_note(ticket);
 }
 
 void heddle_ticket_unref(struct heddle_ticket *ticket) {
@@ -86,6 +110,7 @@ void heddle_ticket_let_go(struct heddle_ticket *ticket) {
 	if (ticket->far)
 		heddle_far_give_back(ticket->fabric, ticket);
 	TAILQ_REMOVE(&ticket->fabric->tickets, ticket, link);
+	heddle_then_note(ticket);
 	heddle_ticket_unref(ticket);
 }
 
@@ -201,6 +226,7 @@ struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, enum heddle_direc
 	if (!ticket)
 		return NULL;
 	ticket->fabric = fabric;
+	TAILQ_INIT(&ticket->then);
 	ticket->references = 3; /* the caller's, the library's, the queue's */
 	ticket->status.direction = direction;
 	ticket->status.bytes = fabric->values * sizeof(float);

@@ -14,14 +14,6 @@ int heddle_check_status(const struct heddle_status *status) {
 	return 0;
 }
 
-int heddle_check_ticket(const struct heddle_ticket *ticket) {
-	if (!ticket)
-		return heddle_fail(-EINVAL, "ticket: NULL");
-	if (getpid() != ticket->fabric->pid)
-		return heddle_fail(-ECHILD, "ticket of the parent process");
-	return 0;
-}
-
 /* Of a status that was checked. */
 static void copy_status(const struct heddle_ticket *ticket, struct heddle_status *status) {
 	size_t size = status ? status->size : 0;
@@ -151,6 +143,8 @@ int heddle_ticket_cancel(struct heddle_ticket *ticket) {
 	pthread_mutex_unlock(&fabric->lock);
 	if (wake)
 		hd_driver_wake(fabric->driver);
+	else if (rc == 0)
+		heddle_then_kick(fabric);
 	return rc < 0 ?
 		heddle_fail(rc, "cancel: %s", rc == -EAGAIN ? "queue is full" : "too late") :
 		0;
@@ -212,6 +206,8 @@ int heddle_push(
 	int rc = heddle_check_status(status);
 
 	if (rc == 0)
+		rc = heddle_check_may_wait();
+	if (rc == 0)
 		rc = heddle_push_start(fabric, data, base, options, &ticket);
 	return rc < 0 ? rc : finish_push(ticket, options, timeout_ms, status);
 }
@@ -228,6 +224,8 @@ int heddle_push_sparse(
 	int rc = heddle_check_status(status);
 
 	if (rc == 0)
+		rc = heddle_check_may_wait();
+	if (rc == 0)
 		rc = heddle_push_sparse_start(fabric, update, base, options, &ticket);
 	return rc < 0 ? rc : finish_push(ticket, options, timeout_ms, status);
 }
@@ -243,6 +241,8 @@ int heddle_pull(
 	struct heddle_ticket *ticket = NULL;
 	int rc = heddle_check_status(status);
 
+	if (rc == 0)
+		rc = heddle_check_may_wait();
 	if (rc == 0)
 		rc = heddle_pull_start(fabric, data, options, &ticket);
 	if (rc != 0)

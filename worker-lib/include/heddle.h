@@ -33,8 +33,9 @@
  * heddle_X_start() is returned.
  * Blocking. Only functions with a timeout_ms parameter wait for other nodes, and never longer than timeout_ms
  * milliseconds (negative: no limit), whichever node fails to answer. They return -ESHUTDOWN when this worker has left
- * the job, as the awaited event can no longer happen. All other functions return at once, except for the time that they
- * need to copy and compute. heddle_open() also reads files and may wait up to 5 s for each host name that it resolves.
+ * the job, as the awaited event can no longer happen, and -EDEADLK in a function of heddle_ticket_then(). All other
+ * functions return at once, except for the time that they need to copy and compute. heddle_open() also reads files and
+ * may wait up to 5 s for each host name that it resolves.
  * Processes. A handle belongs to the process that opened it. After fork() the child's calls return -ECHILD; the child
  * may only close the handle (which closes its descriptors and sends nothing) and open one of its own. An internal error
  * ends the handle, not the process: the log (HEDDLE_LOG_ERROR) says where it happened, operations in flight end as

@@ -114,6 +114,28 @@ int heddle_ticket_wait(
 	int timeout_ms,
 	struct heddle_status *status
 );
+/* How many functions may wait for one ticket. */
+#define HEDDLE_THEN_MAX 16
+/* heddle_ticket_test() says how the ticket has ended. It is valid until the function returns, even if it was freed. */
+typedef void (*heddle_ticket_function)(struct heddle_ticket *ticket, void *argument);
+/*
+ * Has `function` called once, when the event has happened for which heddle_ticket_wait() would wait; in this call, if
+ * it has already. Otherwise the progress thread calls it (in manual mode, the thread that drives the fabric), or
+ * heddle_close(), in which every ticket ends. So it is always called, except in a child of this process. For a push,
+ * HEDDLE_WAIT_OUTCOME calls it when the push is APPLIED (a restart of the server can lose that; it is not called a
+ * second time), HEDDLE_WAIT_DURABLE when it is DURABLE or never will be: the status says which.
+ * The function must return soon, as nothing is sent or received meanwhile, and must not throw. It may call every
+ * function of the library, and begin operations. Those with a timeout_ms return -EDEADLK in it and change nothing,
+ * whatever the timeout; heddle_ticket_wait() only where it would wait. When heddle_close() calls it, those that take
+ * the handle return -ESHUTDOWN.
+ * 0, -ENOSPC (HEDDLE_THEN_MAX functions wait already), -ENOMEM, -EINVAL, -ECHILD.
+ */
+int heddle_ticket_then(
+	struct heddle_ticket *ticket,
+	enum heddle_wait until,
+	heddle_ticket_function function,
+	void *argument
+);
 /* Withdraws the operation. 0 (it ends as FAILED, cancelled, unless the server was faster), -EALREADY (HELD or
  * ended), -EAGAIN (HEDDLE_COMMANDS_MAX cancellations are queued), -EINVAL, -ECHILD. */
 int heddle_ticket_cancel(struct heddle_ticket *ticket);

@@ -236,6 +236,16 @@ static void ticket_wait(struct arguments_scene *s) {
 	refused(heddle_ticket_wait(s->ticket, HEDDLE_WAIT_OUTCOME, -1, &status), "status: size");
 }
 
+static void never(struct heddle_ticket *ticket, void *argument) {
+	fail_msg("called for %p, %p", (void *)ticket, argument);
+}
+
+static void ticket_then(struct arguments_scene *s) {
+	refused(heddle_ticket_then(NULL, HEDDLE_WAIT_OUTCOME, never, s), "ticket: NULL");
+	refused(heddle_ticket_then(s->ticket, HEDDLE_WAIT_OUTCOME, NULL, s), "function: NULL");
+	refused(heddle_ticket_then(s->ticket, (enum heddle_wait)NONSENSE, never, s), "until: 256");
+}
+
 static void ticket_cancel(struct arguments_scene *s) {
 	(void)s;
 	refused(heddle_ticket_cancel(NULL), "ticket: NULL");
@@ -378,6 +388,7 @@ const struct arguments_row arguments_handle[] = {
 	{"heddle_ticket_error", ticket_error},
 	{"heddle_ticket_free", ticket_free},
 	{"heddle_ticket_test", ticket_test},
+	{"heddle_ticket_then", ticket_then},
 	{"heddle_ticket_wait", ticket_wait},
 	{"heddle_timeout_ms", timeout_ms},
 	{"heddle_wait_joined", wait_joined},

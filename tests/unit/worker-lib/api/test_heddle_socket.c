@@ -19,6 +19,7 @@
 #define DESCRIPTORS_MAX 64
 #define PATIENCE_MS 5000
 #define VALUES 1000
+#define LOOK_US 1000
 
 static char key_path[] = "/tmp/heddle-key-XXXXXX";
 
@@ -69,6 +70,13 @@ static unsigned break_waits(const bool before[DESCRIPTORS_MAX]) {
 	return count;
 }
 
+static void count_call(struct heddle_ticket *ticket, void *argument) {
+	_Atomic int *calls = argument;
+
+	assert_int_equal(heddle_ticket_test(ticket, NULL), 1);
+	++*calls;
+}
+
 static void test_descriptor(void **state) {
 	struct heddle_options options = HEDDLE_OPTIONS_INIT;
 	static float values[VALUES];
@@ -77,6 +85,7 @@ static void test_descriptor(void **state) {
 	struct heddle *fabric;
 	struct heddle_ticket *ticket, *other;
 	struct pollfd watched = {.events = POLLIN};
+	_Atomic int calls = 0;
 
 	(void)state;
 	options.key_file = key_path;
@@ -98,9 +107,18 @@ static void test_descriptor(void **state) {
 	assert_int_equal(heddle_progress(fabric, 0), -EINVAL);
 	assert_non_null(strstr(heddle_last_error(), "socket: "));
 	assert_int_equal(heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, -1, NULL), -EINVAL);
+	/* No thread is left that would call it. */
+	assert_int_equal(heddle_ticket_then(other, HEDDLE_WAIT_OUTCOME, count_call, &calls), 0);
+	assert_int_equal(heddle_ticket_cancel(other), 0);
+	for (int i = 0; calls == 0 && i < PATIENCE_MS * 1000 / LOOK_US; i++)
+		(void)usleep(LOOK_US);
+	assert_int_equal(calls, 1);
+	assert_int_equal(heddle_ticket_then(ticket, HEDDLE_WAIT_OUTCOME, count_call, &calls), 0);
 	heddle_ticket_free(ticket);
 	heddle_ticket_free(other);
+	assert_int_equal(calls, 1);
 	(void)heddle_close(fabric, 0);
+	assert_int_equal(calls, 2);
 }
 
 int main(void) {
