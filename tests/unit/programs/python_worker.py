@@ -271,9 +271,37 @@ async def awaits(job):
     assert ticks > 0 and await task == 0
 
 
+def has_called_back(job):
+    """Functions are called once, with the ticket, by a thread of the library or at once; what they raise is logged."""
+    seen, called, lines, main_thread = [], threading.Event(), [], threading.get_ident()
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logging.getLogger("heddle").addHandler(handler)
+
+    def told(ticket):
+        here = threading.get_ident()
+        refused = errno.EDEADLK if here == main_thread else raised(heddle.Error, "wait", job.barrier).errno
+        seen.append((ticket, ticket.wait(0).state, refused, here))
+        called.set()
+
+    first = job.rank == 0
+    time.sleep(0.3 * first)  # the others' barriers do not end before they have their functions
+    ticket = job.barrier_start()
+    ticket.add_done_callback(lambda _: 1 / 0)
+    ticket.add_done_callback(told)
+    raised(TypeError, "not a function", ticket.add_done_callback, 7)
+    assert called.wait(PATIENCE_S)
+    ticket.add_done_callback(told)
+    logging.getLogger("heddle").removeHandler(handler)
+    assert [one[:3] for one in seen] == 2 * [(ticket, "applied", errno.EDEADLK)], seen
+    assert (first or seen[0][3] != main_thread) and seen[1][3] == main_thread, seen
+    assert sum("callback failed" in line for line in lines) == 1, lines
+
+
 def test_await(job):
     asyncio.run(awaits(job))
     asyncio.run(awaits(job))  # in another loop
+    has_called_back(job)
 
 
 def test_model(job):
@@ -337,8 +365,9 @@ def test_interrupt(job):
         assert isinstance(error, TimeoutError) and error.errno == errno.ETIMEDOUT
         threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         raised(KeyboardInterrupt, "", job.allreduce, x)
-        ticket = job.allreduce_start(x)
-        assert not job.close(0) and job.close()
+        ticket, reasons = job.allreduce_start(x), []
+        ticket.add_done_callback(lambda ticket: reasons.append(ticket.status().reason))
+        assert not job.close(0) and job.close() and reasons == ["closed"], reasons
         raised(ValueError, "closed", ticket.wait)
         raised(ValueError, "closed", job.allreduce, x)
 

@@ -26,6 +26,7 @@ SYNCS = {"async": 0, "sync": 1, "n-sync": 2, "n-batch-sync": 3}
 STALENESS = {"constant": 0, "inv-sqrt": 1, "adadelay": 2}
 WAITS = {"held": 0, "outcome": 1, "released": 2, "durable": 3}
 LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+THEN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Sized(ctypes.Structure):
@@ -144,6 +145,7 @@ FUNCTIONS = {
     "heddle_ticket_error": (_s, [_p]),
     "heddle_ticket_test": (_i, [_p, _to(Status)]),
     "heddle_ticket_wait": (_i, [_p, _i, _i, _to(Status)]),
+    "heddle_ticket_then": (_i, [_p, _i, THEN, _p]),
     "heddle_ticket_cancel": (_i, [_p]),
     "heddle_ticket_free": (None, [_p]),
     "heddle_get_members": (_i, [_p, _to(Members), _to(_i), _size]),

@@ -3,14 +3,19 @@
 import asyncio
 import ctypes
 import errno
+import itertools
+import logging
 import time
 import weakref
-from typing import Any, Generator, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Generator, NamedTuple, Optional, Tuple
 
 from . import native
 from .errors import OperationFailed, TimedOut
 from .native import C, checked
 
+logger = logging.getLogger("heddle")
+_keys = itertools.count(1)
+_thens: Dict[int, tuple] = {}  # of add_done_callback(), until the library has called
 SLICE_MS = 100  # a wait looks this often whether the user has interrupted it
 
 
@@ -44,6 +49,15 @@ def read(status):
                   status.bytes, status.started_ns / 1e9, status.ended_ns / 1e9, status.scale, status.waiting)
 
 
+@native.THEN
+def _ended(_, key):
+    ticket, function = _thens.pop(key)
+    try:
+        function(ticket)
+    except Exception:  # pylint: disable=broad-except
+        logger.exception("%s: a callback failed: %r", ticket.what, function)
+
+
 class Ticket:
     """Wait for it (`wait()`, `await ticket`), look at it (`status()`, `done()`), or withdraw it (`cancel()`).
     The operation keeps its buffer alive until it has ended, also when the ticket is dropped."""
@@ -72,6 +86,20 @@ class Ticket:
         """Withdraws it. False: too late."""
         result = C.heddle_ticket_cancel(self._open())
         return result != -errno.EALREADY and checked(result) == 0
+
+    def add_done_callback(self, function: Callable[["Ticket"], Any]) -> None:
+        """Has function(ticket) called when it is done(): by the library's thread, or by close(); at once, if it is done
+        already. It must not wait for other operations (Error, EDEADLK), but may start them (X_start()); its exceptions
+        are logged.
+        At most 16 for one ticket (Error, ENOSPC)."""
+        if not callable(function):
+            raise TypeError(f"not a function: {function!r}")
+        handle, key = self._open(), next(_keys)
+        _thens[key] = self, function
+        result = C.heddle_ticket_then(handle, native.WAITS["outcome"], _ended, key)
+        if result < 0:
+            del _thens[key]
+        checked(result)
 
     def wait(self, timeout: Optional[float] = None, until: str = "outcome") -> Status:
         """Waits until the "outcome" is known, the update is "held" or "durable", or its buffer is "released".
