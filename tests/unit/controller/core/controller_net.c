@@ -181,34 +181,37 @@ static void on_closed(
 	peer->open = false;
 }
 
-/* The blob outlives the call. */
-static void keep_blob(struct hd_blob *blob) {
-	uint8_t *data = malloc(blob->bytes + 1);
+/* The blobs of a message that outlives the call. */
+static struct hd_blob *blob_of(struct hd_message *m, size_t *field) {
+	const struct hd_field_info *f;
 
-	need(data, "memory");
-	if (blob->bytes)
-		memcpy(data, blob->data, blob->bytes);
-	blob->data = data;
+	while ((f = hd_message_field(m->kind, (*field)++)))
+		if (f->code == HD_FIELD_blob)
+			return (struct hd_blob *)(void *)((uint8_t *)m + f->offset);
+	return NULL;
+}
+
+static void keep_blobs(struct hd_message *m) {
+	struct hd_blob *blob;
+	size_t field = 0;
+
+	while ((blob = blob_of(m, &field))) {
+		uint8_t *data = malloc(blob->bytes + 1);
+
+		need(data, "memory");
+		if (blob->bytes)
+			memcpy(data, blob->data, blob->bytes);
+		blob->data = data;
+	}
 }
 
 void peer_forget(struct peer *peer) {
 	for (uint32_t i = 0; i < peer->count; i++) {
-		struct hd_message *m = &peer->log[i];
+		struct hd_blob *blob;
+		size_t field = 0;
 
-		if (m->kind == HD_MSG_GROUP) {
-			free((void *)m->group.inputs.data);
-			free((void *)m->group.outputs.data);
-		} else if (m->kind == HD_MSG_MEMBERS) {
-			free((void *)m->members.members.data);
-		} else if (m->kind == HD_MSG_REDUCE) {
-			free((void *)m->reduce.shards.data);
-			free((void *)m->reduce.members.data);
-		} else if (m->kind == HD_MSG_SLOTS) {
-			free((void *)m->slots.members.data);
-			free((void *)m->slots.receivers.data);
-		} else if (m->kind == HD_MSG_ROSTER) {
-			free((void *)m->roster.ranks.data);
-		}
+		while ((blob = blob_of(&peer->log[i], &field)))
+			free((void *)blob->data);
 	}
 	peer->count = 0;
 }
@@ -228,20 +231,7 @@ static void on_message(
 		need(peer->log, "memory");
 	}
 	peer->log[peer->count] = *message;
-	if (message->kind == HD_MSG_GROUP) {
-		keep_blob(&peer->log[peer->count].group.inputs);
-		keep_blob(&peer->log[peer->count].group.outputs);
-	} else if (message->kind == HD_MSG_MEMBERS) {
-		keep_blob(&peer->log[peer->count].members.members);
-	} else if (message->kind == HD_MSG_REDUCE) {
-		keep_blob(&peer->log[peer->count].reduce.shards);
-		keep_blob(&peer->log[peer->count].reduce.members);
-	} else if (message->kind == HD_MSG_SLOTS) {
-		keep_blob(&peer->log[peer->count].slots.members);
-		keep_blob(&peer->log[peer->count].slots.receivers);
-	} else if (message->kind == HD_MSG_ROSTER) {
-		keep_blob(&peer->log[peer->count].roster.ranks);
-	}
+	keep_blobs(&peer->log[peer->count]);
 	peer->count++;
 	if (message->kind == HD_MSG_REFUSE)
 		(void)snprintf(peer->refused, sizeof peer->refused, "%s", message->refuse.text);

@@ -347,7 +347,7 @@ static void on_message(
 	       ) < 0)
 		abort();
 	if (peer->seen_count < PEER_MESSAGES_MAX)
-		peer->seen[peer->seen_count++] = *message;
+		peer->seen[peer->seen_count++] = peer_kept(message);
 	if ((message->kind == HD_MSG_JOIN || message->kind == HD_MSG_REGISTER) && peer->rank_held)
 		send_rank_held(peer);
 	else if (message->kind == HD_MSG_JOIN && peer->role == HD_ROLE_SERVER && !peer->answers_no_join)
@@ -506,5 +506,5 @@ void peer_stop(struct peer *peer) {
 
 void peer_fini(struct peer *peer) {
 	peer_stop(peer);
-	free(peer->model);
+	peer_forget(peer);
 }

@@ -82,6 +82,9 @@ int peer_send(struct peer *peer, const struct hd_message *message);
 /* Messages of a kind seen so far, and the newest one (NULL: none). */
 uint32_t peer_count(const struct peer *peer, uint8_t kind);
 const struct hd_message *peer_last(const struct peer *peer, uint8_t kind);
+/* worker_kept.c: a message as it is kept, with blobs of its own; frees all that a peer has kept, and its model. */
+struct hd_message peer_kept(const struct hd_message *message);
+void peer_forget(struct peer *peer);
 /* The server accepts a transfer under a token (what EXPECT or GRANT would tell it). */
 void peer_expect(struct peer *server, uint64_t token, const struct hd_msg_request *request);
 void peer_grant(struct peer *peer, const struct hd_msg_request *request, uint64_t token);
