@@ -118,6 +118,8 @@
 #define HD_FALLBACK_US HD_SILENCE_US /* without a controller this long: ask the server directly */
 #define HD_CREDIT_BYTES 131072 /* sent on a credit: 1 Gbit/s for 1 ms, 10 Gbit/s for 100 us */
 #define HD_CREDIT_BYTES_MAX (1 << 30) /* that an operator can set */
+#define HD_INLINE_BYTES 4096 /* longest buffer of a collective that goes with its requests, */
+#define HD_INLINE_BYTES_MAX 16384 /* and that an operator can set */
 #define HD_CREDIT_US 2000000 /* time within which a worker must spend one */
 #define HD_PATH_OPEN_US 500000 /* a transfer waits this long for a session with its aggregator, */
 #define HD_PATH_IDLE_US 30000000 /* and a session without transfers is kept this long */

@@ -195,14 +195,13 @@ typedef struct hd_ranges hd_ranges;
  * = v(g). pull: have = version held (0 none), conditional: deliver only something newer than `have`. reduce: bytes,
  * op (enum hd_reduce_op), order (enum hd_group_order), have = its oldest open round: earlier ones do not wait for it;
  * peak, for fixed point; avoid: enum hd_group_avoid; `collective` to `tag`: enum hd_collective; `state`: enum
- * hd_request_state; `by_network`: not in shared memory. `attempt` counts from 1 in each round. `weight`: of a federated
+ * hd_request_state; `by_network`: not in shared memory; `values`: of a short one. `attempt` counts from 1 in each round. `weight`: of a federated
  * push (its samples; 0: 1). */
 #define HD_FIELDS_REQUEST(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
 	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) \
 	F(u8, order) F(u8, avoid) F(f32, weight) F(u8, collective) F(u16, root) F(u16, exact) F(u64, room) F(name, tag) \
-	F(u8, op) F(u8, state) \
-	F(u8, by_network)
+	F(u8, op) F(u8, state) F(u8, by_network) F(blob, values)
 /* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock. `after`: token of the
  * transfer whose end starts this one (0: start by the clock, or at once without segments). `peer`: the destination of
  * the chunks. `cc_weight`: see hd_cc.h. `exponent`: of FIXED32, a value is sent as value / 2^exponent (two's
@@ -303,8 +302,7 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u8, dtype) F(u16, exponent) \
 	F(u64, bytes) F(u16, workers) F(blob, shards) F(u16, slots) F(u16, count) F(u8, member) F(u8, lease_attempt) \
 	F(u32, turn) F(u64, first) F(u64, rate_bps) F(u64, sum_id) F(f32, scale) F(blob, members) F(u8, op) \
-	F(u16, waiting) \
-	F(u64, shared)
+	F(u16, waiting) F(u64, shared) F(u8, inlined) F(u32, inline_bytes) F(blob, values)
 #define HD_FIELDS_REDUCED(F) F(u32, job) F(u16, worker) F(u32, round) F(u64, sum_id)
 /* Starts a packet train (hd_probe.h): sent to its receiver first, then, with `send`, to its sender. */
 #define HD_FIELDS_PROBE(F) F(u64, token) F(u8, send) F(u32, peer_ipv4) F(u16, peer_port) F(u16, packets)

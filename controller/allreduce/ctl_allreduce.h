@@ -150,6 +150,15 @@ void ctl_reduce_send(
 	struct hd_sink *sink
 );
 
+/* Sends REDUCE of a short collective once more to this member. 0, -ENOMEM. */
+int ctl_reduce_send_again(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	struct ctl_reduce *r,
+	uint16_t worker,
+	struct hd_sink *sink
+);
+
 /* --- ctl_reduce_switch.c --- */
 /* A switch's report about a lease. */
 void ctl_lease_report(

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
+#include "ctl_inline.h"
 #include "ctl_reduces.h"
 #include "ctl_slots.h"
 #include "ctl_transfers.h"
@@ -46,10 +47,12 @@ static void start_asked(struct hd_controller *c, struct ctl_job *job, struct ctl
 		ctl_reduce_part(r, i, CTL_PART_STARTED);
 	}
 	r->begun = true;
-	ctl_reduce_occupy(c, job, r);
+	if (!r->inlined)
+		ctl_reduce_occupy(c, job, r);
 	job->reduce_begun = r->round > job->reduce_begun ? r->round : job->reduce_begun;
 	ctl_reduce_begun(c, job, r);
 	c->counters.reduces++;
+	c->counters.reduces_inlined += r->inlined;
 }
 
 /* All that are registered, and have neither the result nor left the round. */
@@ -82,7 +85,9 @@ begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct
 		tell_wrong(c, job, r, sink);
 		return;
 	}
-	if (ctl_shared_is_possible(job, r))
+	if (ctl_inline_can(c, r))
+		reason = ctl_inline_make(c, r) < 0 ? HD_REASON_NO_MEMORY : HD_REASON_NONE;
+	else if (ctl_shared_is_possible(job, r))
 		ctl_shared_take(c, job, r);
 	else
 		reason = ctl_reduce_cut(c, job, r);
@@ -123,7 +128,7 @@ void ctl_reduce_consider(
 	    || r->count[CTL_PART_ASKED] + r->count[CTL_PART_DONE] < r->call.exact || c->paused
 	    || job->paused)
 		return;
-	if (ctl_reduce_stays(r) || ctl_shared_is_possible(job, r)) {
+	if (ctl_reduce_stays(r) || ctl_inline_can(c, r) || ctl_shared_is_possible(job, r)) {
 		begin(c, job, r, sink);
 		return;
 	}
@@ -215,6 +220,7 @@ static void fail_one(
 	r->lease = NULL;
 	ctl_shared_leave(job, r);
 	r->begun = false;
+	ctl_inline_reset(c, r);
 	ctl_reduce_vacate(c, r);
 	if (lost) {
 		ctl_reduce_confirm(job, r);

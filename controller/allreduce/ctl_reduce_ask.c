@@ -3,6 +3,7 @@
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_estimate.h"
+#include "ctl_inline.h"
 #include "ctl_possible.h"
 #include "ctl_reduces.h"
 #include "ctl_slots.h"
@@ -17,18 +18,25 @@ static bool has_given(const struct ctl_reduce *r, uint16_t worker) {
 		&& (r->part[worker] == CTL_PART_GONE || r->part[worker] == CTL_PART_GIVEN);
 }
 
+/* A member of a short collective asks again: its REDUCE was lost with its session, and is still here. */
+static bool misses(const struct ctl_reduce *r, uint16_t worker) {
+	return r->begun && r->inlined
+		&& (r->part[worker] == CTL_PART_GONE || r->part[worker] == CTL_PART_STARTED);
+}
+
 /* NONE, or why this round can never begin. */
 static enum hd_reason
 wrong(const struct hd_controller *c, const struct ctl_job *job, const struct hd_msg_request *m) {
 	const struct ctl_reduce *r = ctl_reduce_find(job, m->round);
 
-	if (m->round == 0 || m->attempt == 0 || !ctl_call_is_valid(m)
+	if (m->round == 0 || m->attempt == 0 || !ctl_call_is_valid(m) || !ctl_inline_is_valid(m)
 	    || !ctl_round_is_possible(c, job, m->round - 1))
 		return HD_REASON_REFUSED;
 	/* All others have the sum: their values are gone. */
 	if (!r && m->round <= job->reduce_round)
 		return HD_REASON_LATE;
-	if (r && r->begun && r->part[m->worker] != CTL_PART_STARTED && !has_given(r, m->worker))
+	if (r && r->begun && r->part[m->worker] != CTL_PART_STARTED && !has_given(r, m->worker)
+	    && !misses(r, m->worker))
 		return HD_REASON_LATE;
 	return HD_REASON_NONE;
 }
@@ -103,6 +111,16 @@ void ctl_reduce_request(
 		return;
 	}
 	c->counters.requests++;
+	if (misses(r, m->worker)) {
+		r->attempt[m->worker] = m->attempt;
+		ctl_reduce_part(r, m->worker, CTL_PART_STARTED);
+		if (ctl_reduce_send_again(c, job, r, m->worker, sink) < 0) {
+			refuse(c, node, m, HD_REASON_NO_MEMORY, sink);
+			ctl_reduce_part(r, m->worker, CTL_PART_OUT);
+		}
+		ctl_reduce_settle(c, job, r, sink);
+		return;
+	}
 	/* A worker that asks again has given up the round in progress, and so it fails for the others. */
 	if (r->part[m->worker] == CTL_PART_STARTED)
 		ctl_reduce_fail(c, job, r, HD_REASON_VOID, sink);
@@ -118,6 +136,7 @@ void ctl_reduce_request(
 		return;
 	}
 	note(r, m);
+	ctl_inline_take(c, r, m);
 	ctl_reduce_part(r, m->worker, CTL_PART_ASKED);
 	ctl_reduce_consider(c, job, r, sink);
 }
@@ -180,7 +199,7 @@ void ctl_reduce_report(
 		ctl_samples_take(c, sink);
 		return;
 	}
-	if (r->begun)
+	if (r->begun && !r->inlined) /* the others have, or get, what they need */
 		ctl_reduce_fail(
 			c,
 			node->job,

@@ -2,12 +2,14 @@
 /* The messages that begin an all-reduce: GROUP to its aggregators, REDUCE to its workers. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
+#include "ctl_inline.h"
 #include "ctl_reduces.h"
 #include "ctl_transfers.h"
 #include "hd_group.h"
 #include "hd_roster.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 
 /* GROUP names each worker twice, in a message of at most HD_MESSAGE_BYTES_MAX. */
@@ -156,6 +158,10 @@ send_reduce(const struct sending *t, const struct hd_group_shard *shards, uint16
 	}
 	m->members.data = t->members->ranks;
 	m->members.bytes = (uint32_t)hd_roster_bytes(t->members);
+	m->inline_bytes = (uint32_t)t->c->inline_bytes;
+	m->inlined = r->inlined;
+	if (r->inlined)
+		m->values = ctl_inline_part(r, worker, t->buffers->blob[1]);
 	(void)ctl_send(t->c, t->job->workers[worker], &message, t->sink);
 }
 
@@ -211,4 +217,30 @@ void ctl_reduce_send(
 	send_all(&sending);
 	free(buffers->tokens);
 	free(buffers->blob[0]);
+}
+
+int ctl_reduce_send_again(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	struct ctl_reduce *r,
+	uint16_t worker,
+	struct hd_sink *sink
+) {
+	struct ctl_reduce_buffers buffers = {0};
+	const struct sending sending = {
+		.c = c,
+		.job = job,
+		.r = r,
+		.buffers = &buffers,
+		.members = ctl_inline_members(r),
+		.sink = sink,
+	};
+
+	buffers.blob[0] = malloc((size_t)2 * HD_MESSAGE_BYTES_MAX);
+	if (!buffers.blob[0])
+		return -ENOMEM;
+	buffers.blob[1] = buffers.blob[0] + HD_MESSAGE_BYTES_MAX;
+	send_reduce(&sending, NULL, worker);
+	free(buffers.blob[0]);
+	return 0;
 }

@@ -43,6 +43,13 @@ static void read_credits(const struct hd_controller *c, char *text, size_t bytes
 		(void)snprintf(text, bytes, "off");
 }
 
+static void read_inline(const struct hd_controller *c, char *text, size_t bytes) {
+	if (c->inline_bytes > 0)
+		(void)snprintf(text, bytes, "%" PRIu64, c->inline_bytes);
+	else
+		(void)snprintf(text, bytes, "off");
+}
+
 static void read_aggregation(const struct hd_controller *c, char *text, size_t bytes) {
 	(void)snprintf(text, bytes, "%s", c->aggregation ? "on" : "off");
 }
@@ -101,6 +108,12 @@ static void apply_probes(struct hd_controller *c, struct ctl_job *job, double va
 static void apply_credits(struct hd_controller *c, struct ctl_job *job, double value) {
 	(void)job;
 	c->credit_bytes = (uint64_t)value;
+}
+
+/* Workers are told with the next round of theirs. */
+static void apply_inline(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->inline_bytes = (uint64_t)value;
 }
 
 static void apply_aggregation(struct hd_controller *c, struct ctl_job *job, double value) {
@@ -166,6 +179,13 @@ static const struct ctl_setting settings[] = {
 	 .off = true,
 	 .read = read_credits,
 	 .apply = apply_credits},
+	{HD_SETTING_INLINE,
+	 1,
+	 HD_INLINE_BYTES_MAX,
+	 .whole = true,
+	 .off = true,
+	 .read = read_inline,
+	 .apply = apply_inline},
 	{HD_SETTING_AGGREGATION,
 	 0,
 	 1,

@@ -193,6 +193,7 @@ int hd_controller_create(
 	c->credit_bytes = config->credit_bytes ? config->credit_bytes : HD_CREDIT_BYTES;
 	if (config->no_credits)
 		c->credit_bytes = 0;
+	c->inline_bytes = config->no_inline ? 0 : HD_INLINE_BYTES;
 	TAILQ_INIT(&c->nodes);
 	TAILQ_INIT(&c->pending);
 	TAILQ_INIT(&c->open);

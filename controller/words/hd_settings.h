@@ -23,6 +23,9 @@
 #define HD_SETTING_CREDITS                                                                         \
 	"credit-bytes", "bytes",                                                                   \
 		"pushes and pulls of at most this size need no request; off: all need one"
+#define HD_SETTING_INLINE                                                                          \
+	"inline-bytes", "bytes",                                                                   \
+		"collectives of at most this size go with their requests; off: none do"
 #define HD_SETTING_AGGREGATION                                                                     \
 	"aggregation", "",                                                                         \
 		"aggregators add up updates and relay models if that saves time: on or off"
@@ -55,6 +58,7 @@
 	S(HD_SETTING_PERMILLE)                                                                     \
 	S(HD_SETTING_PROBES)                                                                       \
 	S(HD_SETTING_CREDITS)                                                                      \
+	S(HD_SETTING_INLINE)                                                                       \
 	S(HD_SETTING_AGGREGATION)                                                                  \
 	S(HD_SETTING_SWITCH)                                                                       \
 	S(HD_SETTING_RANKED)                                                                       \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starts and stops the processes of an all-reduce: workers, aggregators and the controller. */
 #include "allreduce_world.h"
+#include "ctl_core.h"
 #include "hd_topology.h"
 
 #include <stdio.h>
@@ -56,6 +57,7 @@ static void start_controller(struct allreduce_world *w) {
 		.epoch = ++w->epoch,
 		.topology = topology(w),
 		.initial_bps = 1e8,
+		.no_inline = w->plan.no_inline,
 		.ops = &ops,
 		.owner = w,
 	};
@@ -178,6 +180,7 @@ void allreduce_settle(struct allreduce_world *w) {
 		start_controller(w);
 	} else if (!w->controller_wanted && runs) {
 		hd_sim_node_stop(w->sim, w->controller_node);
+		w->inlined += w->controller->counters.reduces_inlined;
 		hd_controller_destroy(w->controller);
 		w->controller = NULL;
 	}

@@ -396,6 +396,8 @@ const char *allreduce_run(struct allreduce_world *w, const struct allreduce_plan
 		hd_aggregator_destroy(w->aggregators[k].core);
 	allreduce_switch_stop(&w->switch_on_path);
 	if (w->controller)
+		w->inlined += w->controller->counters.reduces_inlined;
+	if (w->controller)
 		hd_controller_destroy(w->controller);
 	free(w->kept);
 	allreduce_free_segments(w);

@@ -95,6 +95,7 @@ struct allreduce_plan {
 	bool narrow; /* and it adds fixed point only, whatever the seed says */
 	bool ranked; /* every round, and values whose sum depends on the order of adding */
 	bool fp32; /* every round */
+	bool no_inline; /* short rounds go the way of others */
 	bool eager; /* the next call as soon as one has ended */
 	bool strange; /* some rounds have NaN, Inf and values whose sum overflows */
 	bool types; /* rounds of all types and operations */
@@ -124,6 +125,7 @@ struct allreduce_world {
 	hd_ns quiet_at, longest; /* longest: a call since then */
 	struct allreduce_segment *segments;
 	uint64_t applied, failed, torn, crashes, asked_again, late, in_slots, in_memory;
+	uint64_t inlined; /* rounds whose values went with their requests */
 	uint64_t not_finite; /* sums with a NaN or an Inf */
 	uint8_t kinds[HD_DTYPE_COUNT]; /* operations of each type that were checked, a bit each */
 	uint64_t others[HD_COLLECTIVE_COUNT]; /* results of other collectives, */

@@ -143,6 +143,7 @@ struct hd_worker {
 	uint64_t reduce_sum_id; /* in this attempt */
 	uint64_t reduce_had; /* bit i: so did round reduce_done - 1 - i */
 	bool unshared; /* its memory cannot be shared after all */
+	uint32_t inline_bytes; /* longest buffer of a round whose request has values; 0: none */
 	uint64_t kept_bytes;
 	hd_version durable;
 	hd_version newest; /* of a synchronous job: the newest known one */

@@ -8,6 +8,7 @@
 #include "hd_kernels.h"
 #include "hd_limits.h"
 #include "worker_blocks.h"
+#include "worker_inline.h"
 #include "worker_reduce.h"
 #include "worker_shared.h"
 
@@ -100,6 +101,7 @@ void worker_on_reduce(
 		worker->stats.late_messages++;
 		return;
 	}
+	worker->inline_bytes = message->inline_bytes;
 	r->epoch = message->epoch;
 	r->sum_id = message->sum_id;
 	r->given = 0;
@@ -109,7 +111,9 @@ void worker_on_reduce(
 	r->began = r->progress_at = ctx->now;
 	r->progress_bytes = 0;
 	rc = message->op == r->args.op ? worker_blocks_begin(worker, r, message) : -EINVAL;
-	if (rc == 0 && message->shared != 0)
+	if (rc == 0 && message->inlined)
+		rc = worker_inline_begin(worker, r, message);
+	else if (rc == 0 && message->shared != 0)
 		rc = worker_shared_open(worker, r, message);
 	else if (rc == 0 && message->slots > 0)
 		rc = worker_slots_open(worker, ctx, r, message);
@@ -131,6 +135,10 @@ void worker_on_reduce(
 	worker_reduce_emit(worker, ctx, r, (struct hd_event){.kind = HD_EVENT_SEND_START});
 	if (r->pub.state == HD_TICKET_REQUESTED)
 		worker_reduce_set_state(worker, r, HD_TICKET_SENDING);
+	if (message->inlined && message->values.bytes > 0) {
+		worker_inline_deliver(worker, r, &message->values);
+		worker_reduce_applied(worker, ctx, r);
+	}
 }
 
 /* All that receive something of this round have it: this worker's values are not needed any more. */

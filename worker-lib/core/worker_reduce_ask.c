@@ -3,6 +3,7 @@
 #include "hd_assert.h"
 #include "hd_text.h"
 #include "worker_blocks.h"
+#include "worker_inline.h"
 #include "worker_reduce.h"
 #include "worker_shared.h"
 
@@ -147,6 +148,7 @@ void worker_reduce_ask(
 	request->by_network = r->by_network || worker->unshared;
 	request->room = r->args.room * hd_dtype_bytes(r->args.dtype);
 	hd_text_copy(request->tag, sizeof request->tag, r->args.tag);
+	request->values = worker_inline_given(worker, r);
 	if (worker_tell(worker, worker->controller, ctx, &message) < 0) {
 		worker->retry_at = hd_ns_add(ctx->now, WORKER_RETRY_US * HD_US);
 		return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of a job's all-reduces, and the state of each worker in each. */
 #include "ctl_base.h"
+#include "ctl_inline.h"
 #include "ctl_possible.h"
 #include "ctl_reduces.h"
 
@@ -31,6 +32,8 @@ void ctl_reduce_part(struct ctl_reduce *r, uint16_t worker, enum ctl_part part) 
 }
 
 bool ctl_reduce_receives(const struct ctl_reduce *r, uint16_t worker) {
+	if (r->inlined)
+		return ctl_inline_receives(r, worker);
 	if (r->call.collective == HD_COLLECTIVE_ALLREDUCE || r->shared != 0)
 		return true;
 	for (uint32_t i = 0; i < r->shard_count; i++)
@@ -82,6 +85,7 @@ void ctl_reduce_forget(struct hd_controller *c, struct ctl_job *job, struct ctl_
 	ctl_reduce_vacate(c, r);
 	TAILQ_REMOVE(&job->reduces, r, entry);
 	job->reduce_count--;
+	ctl_inline_fini(c, r);
 	free(r->shards);
 	free(r);
 }

@@ -23,7 +23,7 @@ bool ctl_shared_is_possible(const struct ctl_job *job, const struct ctl_reduce *
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
 		if (r->part[i] != CTL_PART_ASKED)
 			continue;
-		if (!job->workers[i] || job->workers[i]->shared == 0
+		if (!job->workers[i] || r->has[i] || job->workers[i]->shared == 0
 		    || (shared != 0 && job->workers[i]->shared != shared))
 			return false;
 		shared = job->workers[i]->shared;

@@ -60,6 +60,7 @@ struct hd_controller_config {
 	uint32_t drop_permille_max;
 	uint64_t credit_bytes; /* the largest push or pull without a request; 0: HD_CREDIT_BYTES */
 	bool no_credits; /* every transfer needs a request */
+	bool no_inline; /* no values of collectives come with requests */
 	bool ranked_sums; /* aggregators add in the order of positions: the same bits in every run */
 	bool unscheduled; /* registers all workers and lets them send directly (for comparison) */
 	const struct hd_controller_ops *ops; /* may be NULL */

@@ -111,6 +111,8 @@ struct hd_controller {
 	struct ctl_probe probes[CTL_PROBES_KEPT]; /* a ring */
 	const char *plan_error; /* the planner's last refusal */
 	uint64_t credit_bytes; /* the largest push that may be sent on a credit; 0: none */
+	uint64_t inline_bytes; /* the longest buffer of a short collective; 0: none is short */
+	uint64_t inline_held; /* bytes of their values and results, here */
 	bool paused; /* by the operator: nothing is granted */
 	struct ctl_kept kept;
 	double probe_load; /* share of a link that packet trains may take; 0: none are sent */

@@ -44,6 +44,7 @@
 	  "all-reduces that failed: void, or a member or an aggregator was lost")                  \
 	C(reduces_switched, "rounds", "all-reduces started through a switch")                      \
 	C(reduces_shared, "rounds", "all-reduces started in memory that all members share")        \
+	C(reduces_inlined, "rounds", "collectives whose values came with their requests")          \
 	C(leases, "leases", "leases of switch slots put in force")                                 \
 	C(leases_refused, "leases", "leases that a switch refused, gave up or did not answer")     \
 	C(leases_taken, "leases", "leases revoked between rounds because another job needed slots" \

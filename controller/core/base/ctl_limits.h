@@ -54,6 +54,9 @@
 #define CTL_DIRECTIONS 3 /* of transfers: pushes, pulls, copies */
 #define CTL_DELAYS 1025 /* delays of applied updates with a counter each; the last one: or more */
 
+/* Of short collectives: what one round sends to all members at once, or gets from them, and all rounds together. */
+#define CTL_INLINE_ROUND_BYTES UINT64_C(131072)
+#define CTL_INLINE_HELD_BYTES (UINT64_C(1) << 25)
 #define CTL_SUMS_KEPT 64 /* newest all-reduces of a job whose attempts are remembered */
 #define CTL_REFUSALS_KEPT                                                                          \
 	8 /* jobs whose groups an aggregator refused; beyond that a refusal is forgotten */

@@ -53,6 +53,7 @@ enum ctl_part {
 	CTL_PART_DONE
 };
 
+struct ctl_inline;
 struct ctl_lease;
 
 struct ctl_shard {
@@ -103,6 +104,8 @@ struct ctl_reduce {
 	double sent_rate;
 	uint32_t shard_count;
 	struct ctl_shard *shards;
+	struct ctl_inline *values; /* that came with requests; NULL: none */
+	bool inlined; /* in progress: its result is made of them, here */
 	uint32_t link_count; /* of its hosts, while it is in progress */
 	uint32_t *links;
 };
