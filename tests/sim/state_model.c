@@ -32,9 +32,33 @@ uint64_t state_hash(const struct state_worker *worker) {
 	return hash;
 }
 
+/* The place of this state among those that a process has made; that is 0 where it is missing. */
+static uint64_t *find_state(struct state_worker *worker, uint64_t hash) {
+	uint64_t *states = worker->world->states;
+	const uint64_t key = mix(hash, worker->version) | 1;
+	size_t i = key >> 20 & (STATES_MAX - 1);
+
+	while (states[i] != 0 && states[i] != key)
+		i = (i + 1) & (STATES_MAX - 1);
+	return &states[i];
+}
+
+static void note_state(struct state_worker *worker, uint64_t hash) {
+	struct state_world *w = worker->world;
+	uint64_t *at = find_state(worker, hash);
+
+	if (*at != 0)
+		return;
+	*at = mix(hash, worker->version) | 1;
+	if (++w->state_count > STATES_MAX / 2)
+		state_fail(w, "too many states");
+}
+
 void state_fill(struct state_worker *worker, uint64_t seed) {
 	for (size_t i = 0; i < STATE_BYTES; i++)
 		worker->state[i] = (uint8_t)(mix(seed, i) >> 32);
+	worker->version = 0;
+	note_state(worker, state_hash(worker));
 }
 
 int64_t state_addend(const struct state_world *w, uint16_t rank, uint64_t version, unsigned i) {
@@ -108,6 +132,7 @@ void state_check_step(struct state_worker *worker, const struct call *call) {
 		);
 	else
 		compare(worker, &w->steps[round], round, &now);
+	note_state(worker, now.hash);
 }
 
 void state_check_share(struct state_worker *worker) {
@@ -116,6 +141,13 @@ void state_check_share(struct state_worker *worker) {
 
 	if (worker->handover.outcome == HD_HANDOVER_KEPT && now.hash != worker->before)
 		state_fail(w, "rank %u: the state that it kept has changed", worker->rank);
+	if (*find_state(worker, now.hash) == 0)
+		state_fail(
+			w,
+			"rank %u: no process has made this state of version %llu",
+			worker->rank,
+			(unsigned long long)now.version
+		);
 	compare(worker, &w->shares[worker->roll], worker->roll, &now);
 }
 

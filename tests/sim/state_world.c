@@ -155,6 +155,7 @@ static void begin_share(struct state_worker *worker) {
 	};
 
 	worker->sharing = true;
+	worker->doomed = hd_random_chance(&worker->world->random, 0.25);
 	worker->before = state_hash(worker);
 	hd_handover_init(&worker->handover, &config);
 }
@@ -174,8 +175,8 @@ static void end_share(struct state_worker *worker) {
 		break;
 	case HD_HANDOVER_NONE:
 		w->none++;
-		worker->has = true; /* an initial state, as its program makes one */
-		worker->version = 0;
+		worker->has = true; /* its program makes an initial state */
+		state_fill(worker, hd_random_u64(&w->random));
 		begin_share(worker);
 		return;
 	default:
@@ -294,7 +295,6 @@ static void start(struct state_worker *worker) {
 	state_start_worker(worker, &ops);
 	state_fill(worker, hd_random_u64(&w->random));
 	worker->has = hd_random_chance(&w->random, 0.6);
-	worker->version = 0;
 	worker->late = false;
 	worker->back_at = 0;
 	worker->next = 0;
@@ -325,11 +325,12 @@ static void kill_worker(struct state_worker *worker) {
 /* Deaths come often in the middle of a handover. */
 static bool dies(struct state_worker *worker) {
 	struct state_world *w = worker->world;
-	const bool hands_over = worker->sharing && worker->handover.stage == HD_HANDOVER_PARTS
+	const bool hands_over = worker->sharing && worker->doomed
+		&& worker->handover.stage == HD_HANDOVER_PARTS
 		&& worker->handover.role != HD_HANDOVER_HAS;
 
 	return w->plan.deaths && !w->quiet
-		&& hd_random_chance(&w->random, hands_over ? 0.06 : 0.0003);
+		&& hd_random_chance(&w->random, hands_over ? 0.1 : 0.0003);
 }
 
 static void settle(struct state_worker *worker) {

@@ -24,6 +24,7 @@
 #define PART_MAX 5000
 #define STEP_VALUES 40
 #define ROUNDS_MAX 8192
+#define STATES_MAX 32768 /* that there have been, in a run; a power of two */
 
 enum call_kind {
 	CALL_STEP,
@@ -52,6 +53,7 @@ struct state_worker {
 	hd_ns back_at; /* 0: it stays away */
 	hd_ns next; /* step */
 	bool has, late, sharing;
+	bool doomed; /* it dies if this handover takes long enough */
 	uint64_t version, before; /* before: a hash of its state when it began to share it */
 	uint8_t state[STATE_BYTES];
 	struct hd_handover handover;
@@ -90,6 +92,8 @@ struct state_world {
 	struct state_worker workers[WORKERS_MAX];
 	struct outcome steps[ROUNDS_MAX], shares[ROUNDS_MAX];
 	struct said said[ROUNDS_MAX][WORKERS_MAX];
+	uint64_t states[STATES_MAX]; /* a hash of each and its version; 0: free */
+	uint32_t state_count;
 	bool quiet; /* no deaths any more */
 	uint64_t made, kept, received, gave, waited, none,
 		again; /* steps; ends of handovers; rolls that were late;
@@ -105,6 +109,7 @@ const char *state_run(struct state_world *w, const struct state_plan *plan);
 void state_fail(struct state_world *w, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 uint64_t state_hash(const struct state_worker *worker);
+/* An initial one, of a new process. */
 void state_fill(struct state_worker *worker, uint64_t seed);
 int64_t state_addend(const struct state_world *w, uint16_t rank, uint64_t version, unsigned i);
 void state_move(struct state_worker *worker, const struct call *call);

@@ -34,7 +34,7 @@ static struct state_plan draw(uint64_t seed) {
 	hd_random_init(&random, seed);
 	plan.workers = 1 + (uint32_t)hd_random_below(&random, WORKERS_MAX);
 	plan.deaths = hd_random_chance(&random, 0.8);
-	plan.part_bytes = (uint32_t[]){PART_MAX, 2300, 1001}[hd_random_below(&random, 3)];
+	plan.part_bytes = (uint32_t[]){PART_MAX, 1001, 301}[hd_random_below(&random, 3)];
 	plan.step_ms = 3 + (uint32_t)hd_random_below(&random, 20);
 	plan.until = (3 + hd_random_below(&random, 4)) * HD_SECOND;
 	return plan;

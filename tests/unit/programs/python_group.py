@@ -215,6 +215,18 @@ def check_agreement(gloo):
     for group in (None, gloo):
         assert not heddle.torch.agree(model, group=group)
         assert heddle.torch.agree(torch.ones(2, 3).t(), group=group)
+    model, optimizer = make(None)
+    steps = dist.get_rank() if dist.get_rank() < 2 else None  # rank 1 has made a step, rank 2 is to have none
+    if steps == 1:
+        model.module(torch.ones(1, 20)).sum().backward()
+        optimizer.step()
+    assert heddle.torch.share_state(model, optimizer, steps) == 1
+    assert heddle.torch.agree(model) and len(optimizer.state_dict()["state"]) > 0
+    try:
+        heddle.torch.share_state(model, None, 1, gloo)
+        raise AssertionError("a state over Gloo")
+    except TypeError as error:
+        assert "not of the backend heddle" in str(error), error
 
 
 def check_refusals(gloo):

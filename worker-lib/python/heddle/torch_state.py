@@ -54,7 +54,8 @@ def _job_of(group: Any) -> Tuple[Job, int]:
     if isinstance(group, Job):
         return group, 0
     group = dist.distributed_c10d._get_default_group() if group is None else group
-    backend = group if hasattr(group, "_job") else group._get_backend(torch.device("cpu"))
+    asks = not hasattr(group, "_job") and hasattr(group, "_get_backend")  # since 2.0; before, it is its own backend
+    backend = group._get_backend(torch.device("cpu")) if asks else group
     if not hasattr(backend, "_job"):
         raise TypeError("the process group is not of the backend heddle: pass a heddle.Job")
     return backend._job, backend._size
