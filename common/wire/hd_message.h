@@ -195,8 +195,8 @@ typedef struct hd_ranges hd_ranges;
  * = v(g). pull: have = version held (0 none), conditional: deliver only something newer than `have`. reduce: bytes,
  * op (enum hd_reduce_op), order (enum hd_group_order), have = its oldest open round: earlier ones do not wait for it;
  * peak, for fixed point; avoid: enum hd_group_avoid; `collective` to `tag`: enum hd_collective; `state`: enum
- * hd_request_state; `by_network`: not in shared memory; `values`: of a short one. `attempt` counts from 1 in each round. `weight`: of a federated
- * push (its samples; 0: 1). */
+ * hd_request_state; `by_network`: not in shared memory; `values`: of a short one. `attempt` counts from 1 in each round.
+ * `weight`: of a federated push (its samples; 0: 1). */
 #define HD_FIELDS_REQUEST(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
 	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) \
