@@ -37,7 +37,8 @@
 	R(DEVICE, "device") /* the worker's GPU failed */                                          \
 	R(MISMATCH, "mismatch") /* the members of a collective called different ones */            \
 	R(MEMBERS, "members") /* a collective has not exactly the members that it must have */     \
-	R(ROOT, "root") /* the root of a collective is lost */
+	R(ROOT, "root") /* the root of a collective is lost */                                     \
+	R(PEER, "peer") /* the other end of a send or receive is lost, or has given it up */
 
 enum hd_reason {
 #define HD_REASON_ENUM(name, text) HD_REASON_##name,

@@ -25,6 +25,10 @@
 #define HD_JOBS_MAX 256 /* that have workers at once; a job without workers makes room */
 #define HD_ENDED_MAX 256 /* ended jobs whose checkpoint's host a controller remembers */
 #define HD_REDUCES_MAX 64 /* collectives that one worker has in progress at once */
+#define HD_PAIRS_MAX                                                                               \
+	1024 /* sends and receives that one worker has called, and that have not ended */
+/* Of these the ones that are requested from one sender to one receiver, from the oldest one on: the bits of CHANNEL. */
+#define HD_CHANNEL_PAIRS_MAX 64
 #define HD_REDUCE_REPORTS_MAX 16 /* workers, and shards, of an all-reduce that sends REPORTs */
 /* An all-reduce of less says nothing of links: token buckets' bursts and receivers' delays are much of its time. */
 #define HD_REDUCE_REPORT_BYTES_MIN 131072

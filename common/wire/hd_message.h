@@ -21,7 +21,7 @@
  *   W -> C, S     NOTICE;  C -> W, S  ROSTER;  S -> W  ROSTER (S: where there is no controller)
  *   W -> C        OBSERVE;  C -> W    NOTICE (to a surplus worker)
  *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID    C -> S, W  CREDIT
- *   C -> aggregator  GROUP, VOID   C -> receivers of a sum (S, replica)  MEMBERS   C -> W  REDUCE, REDUCED
+ *   C -> aggregator  GROUP, VOID   C -> receivers of a sum (S, replica)  MEMBERS   C -> W  REDUCE REDUCED   C-W CHANNEL
  *   A -> W        GO, VOID, SACK, PULL_STATE of a relayed model;  A <-> S, replica  VOID of a sum
  *   S -> W        GO, OUTCOME, DURABLE, STEP, PULL_STATE, ROUND, LACK;  W -> S  WORK
  *   receiver -> sender  SACK;  receiver -> C  REPORT;  S -> C  STATE, INFLIGHT
@@ -141,8 +141,7 @@ typedef struct hd_ranges hd_ranges;
 	F(u64, peer_boot) F(u32, seen_ipv4) F(u16, seen_port)
 /* A refusal with a text. In answer to HELLO (packet type HELLO): peer_nonce is its nonce. In a session: job is the
  * requested job. */
-#define HD_FIELDS_REFUSE(F) \
-	F(u8, reason) F(u8, wire_version) F(u32, job) F(nonce, peer_nonce) F(text, text)
+#define HD_FIELDS_REFUSE(F) F(u8, reason) F(u8, wire_version) F(u32, job) F(nonce, peer_nonce) F(text, text)
 #define HD_FIELDS_PING(F) F(u64, sent_ns)
 #define HD_FIELDS_PONG(F) F(u64, sent_ns) F(u64, received_ns) F(u64, replied_ns)
 #define HD_FIELDS_CLOSE(F) F(u8, reason) F(text, text)
@@ -182,10 +181,8 @@ typedef struct hd_ranges hd_ranges;
 	F(u16, server_port) F(u8, scheduled) F(u32, reduce_round)
 /* `spec` is an encoded struct hd_jobspec (hd_jobspec.h). `last_round` shows both sides which pushes the server has
  * seen. */
-#define HD_FIELDS_JOIN(F) \
-	F(u32, job) F(u16, worker) F(u32, last_round) F(name, host) F(blob, spec) F(u8, observer)
-#define HD_FIELDS_JOINED(F) \
-	F(u32, job) F(u64, version) F(u64, durable) F(u32, last_round) F(u32, tau_max)
+#define HD_FIELDS_JOIN(F) F(u32, job) F(u16, worker) F(u32, last_round) F(name, host) F(blob, spec) F(u8, observer)
+#define HD_FIELDS_JOINED(F) F(u32, job) F(u64, version) F(u64, durable) F(u32, last_round) F(u32, tau_max)
 /* `reason` NONE, from a synchronous job's worker to its server: it pushes no more and waits for the outcomes of its
  * pushes; no step waits for it. Any other reason: it has left. From a server (`worker` 0): the job has ended there;
  * NONE: a checkpoint of it remains, LEFT: none does. */
@@ -201,7 +198,7 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
 	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) \
 	F(u8, order) F(u8, avoid) F(f32, weight) F(u8, collective) F(u16, root) F(u16, exact) F(u64, room) F(name, tag) \
-	F(u8, op) F(u8, state) F(u8, by_network) F(blob, values)
+	F(u8, op) F(u8, state) F(u8, by_network) F(blob, values) F(u32, channel) F(u64, peer_boot)
 /* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock. `after`: token of the
  * transfer whose end starts this one (0: start by the clock, or at once without segments). `peer`: the destination of
  * the chunks. `cc_weight`: see hd_cc.h. `exponent`: of FIXED32, a value is sent as value / 2^exponent (two's
@@ -224,9 +221,10 @@ typedef struct hd_ranges hd_ranges;
  * are a collective's (enum hd_collective). */
 #define HD_FIELDS_DROP(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, reason) \
-	F(f64, finish_s) F(u64, runner_up) F(u32, deadline) F(f64, slack_s) F(u64, sum_id) F(text, text)
+	F(f64, finish_s) F(u64, runner_up) F(u32, deadline) F(f64, slack_s) F(u64, sum_id) F(text, text) F(u32, channel)
 #define HD_FIELDS_CANCEL(F) \
-	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) F(u8, reason)
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) F(u8, reason) \
+	F(u32, channel)
 #define HD_FIELDS_VOID(F) F(u32, job) F(u64, position) F(u64, token) F(u8, reason)
 #define HD_FIELDS_GO(F) F(u32, job) F(u64, token)
 
@@ -236,24 +234,22 @@ typedef struct hd_ranges hd_ranges;
 	F(u64, token) F(u32, held) F(u8, done) F(u32, delay_us) F(u32, window_bytes) F(ranges, packets)
 /* The server's decision on a push: outcome (enum hd_outcome), version after the commit, delay. */
 #define HD_FIELDS_OUTCOME(F) \
-	F(u32, job) F(u16, worker) F(u32, round) F(u8, outcome) F(u8, reason) F(u64, version) \
-	F(u32, delay) F(u64, durable)
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, outcome) F(u8, reason) F(u64, version) F(u32, delay) F(u64, durable)
 #define HD_FIELDS_DURABLE(F) F(u32, job) F(u64, version)
 /* A synchronous step has ended without an update of this worker: updates from an older version would be late.
  * `version`: the newest. */
 #define HD_FIELDS_STEP(F) F(u32, job) F(u64, version)
 /* The server's answer to a pull before its data: the pinned version and its bytes, or NOT_MODIFIED. */
 #define HD_FIELDS_PULL_STATE(F) \
-	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u64, token) F(u8, reason) \
-	F(u64, version) F(u64, bytes)
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u64, token) F(u8, reason) F(u64, version) F(u64, bytes)
 /* The receiver of a transfer reports its end to the controller. `limited_permille`: share of the time in which the
  * sender's own pacing, not the network, was the limit. `credited`: sent on a credit, without a request, so a push's
  * `base` and `norm` (L2, as received, including the weight) are reported here. For an all-reduce `token` is the attempt
  * (`sum_id`). */
 #define HD_FIELDS_REPORT(F) \
-	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
-	F(u8, outcome) F(u8, reason) F(u64, bytes) F(u64, duration_ns) F(u64, rate_bps) \
-	F(u16, limited_permille) F(u64, version) F(u64, position) F(u64, base) F(f32, norm) F(u8, credited)
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) F(u8, outcome) F(u8, reason) \
+	F(u64, bytes) F(u64, duration_ns) F(u64, rate_bps) F(u16, limited_permille) F(u64, version) F(u64, position) \
+	F(u64, base) F(f32, norm) F(u8, credited) F(u32, channel)
 /* A server tells a new controller the state of a job, then one INFLIGHT for each open transfer. `generation`: of the
  * newest REPLICA that assigned the job's server; 0: it has begun without one. */
 #define HD_FIELDS_STATE(F) \
@@ -302,8 +298,11 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u8, dtype) F(u16, exponent) \
 	F(u64, bytes) F(u16, workers) F(blob, shards) F(u16, slots) F(u16, count) F(u8, member) F(u8, lease_attempt) \
 	F(u32, turn) F(u64, first) F(u64, rate_bps) F(u64, sum_id) F(f32, scale) F(blob, members) F(u8, op) \
-	F(u16, waiting) F(u64, shared) F(u8, inlined) F(u32, inline_bytes) F(blob, values)
-#define HD_FIELDS_REDUCED(F) F(u32, job) F(u16, worker) F(u32, round) F(u64, sum_id)
+	F(u16, waiting) F(u64, shared) F(u8, inlined) F(u32, inline_bytes) F(blob, values) F(u32, channel) F(u64, peer_boot)
+#define HD_FIELDS_REDUCED(F) F(u32, job) F(u16, worker) F(u32, round) F(u64, sum_id) F(u32, channel)
+#define HD_FIELDS_CHANNEL(F) \
+	F(u32, job) F(u16, worker) F(u32, channel) F(u64, peer_boot) F(u32, called) F(u32, from) F(u64, open) \
+	F(u32, newest) F(u64, had)
 /* Starts a packet train (hd_probe.h): sent to its receiver first, then, with `send`, to its sender. */
 #define HD_FIELDS_PROBE(F) F(u64, token) F(u8, send) F(u32, peer_ipv4) F(u16, peer_port) F(u16, packets)
 /* From the receiver of a probe: `packets` came in `duration_ns` after the first counted one, at this many different
@@ -315,10 +314,9 @@ typedef struct hd_ranges hd_ranges;
  * makes up for a loss. */
 #define HD_FIELDS_LOAD(F) \
 	F(u64, interval_ns) F(u64, out_ours) F(u64, out_others) F(u64, out_busy_ns) F(u64, out_busy_ours) \
-	F(u64, out_busy_others) \
-	F(u64, out_steady_bps) F(u64, out_elastic_bps) F(u16, out_flows) F(u64, in_ours) F(u64, in_others) \
-	F(u64, in_busy_ns) F(u64, in_busy_ours) F(u64, in_busy_others) \
-	F(u64, in_steady_bps) F(u64, in_elastic_bps) F(u16, in_flows)
+	F(u64, out_busy_others) F(u64, out_steady_bps) F(u64, out_elastic_bps) F(u16, out_flows) F(u64, in_ours) \
+	F(u64, in_others) F(u64, in_busy_ns) F(u64, in_busy_ours) F(u64, in_busy_others) F(u64, in_steady_bps) \
+	F(u64, in_elastic_bps) F(u16, in_flows)
 /* A server's part in a job (enum hd_replica_order). `generation` counts these assignments, over all processes of the
  * controller; messages of an older one have no effect. KEEP: `rate_bps`: maximum for states, 0: bounded by congestion
  * control only; `div_max`: 0 none, < 0 the job's own; `every` > 0: no log, but a state after this many commits. */
@@ -350,13 +348,11 @@ typedef struct hd_ranges hd_ranges;
 	F(f32, mu) F(u32, left_ms)
 /* Fewer workers than `needed` are here for `round`, and none has come for `waited_ms`: sent to those that are `here`.
  * `gone` is the number that were lost without leaving, and may come back. Repeated after the same wait. */
-#define HD_FIELDS_LACK(F) \
-	F(u32, job) F(u32, round) F(u16, here) F(u16, needed) F(u16, gone) F(u32, waited_ms)
+#define HD_FIELDS_LACK(F) F(u32, job) F(u32, round) F(u16, here) F(u16, needed) F(u16, gone) F(u32, waited_ms)
 /* A worker's report on such a round, before it pushes: `epochs`, the loss of its samples at the round's model, their
  * number (`weight`), and gamma = |grad h(w)| / |grad F(w_t)| (< 0: not computed). `gives` 0: no push will follow. */
 #define HD_FIELDS_WORK(F) \
-	F(u32, job) F(u16, worker) F(u32, round) F(u16, epochs) F(u8, gives) F(f32, weight) F(f32, gamma) \
-	F(f64, loss)
+	F(u32, job) F(u16, worker) F(u32, round) F(u16, epochs) F(u8, gives) F(f32, weight) F(f32, gamma) F(f64, loss)
 /* The current members of the job: `count` workers, `ranks` as a set of bits (hd_roster.h). `change` grows with every
  * difference: epoch:16 of the sender, changes:48. The values that depend on their number change together with it:
  * `target`, the number of workers that there should be (0: not set); `sync_count`, N of N-sync, and `tau_max` (0: the
@@ -443,7 +439,8 @@ typedef struct hd_ranges hd_ranges;
 	M(POLL, poll, 69, HD_FROM_CONTROLLER) \
 	M(STATS, stats, 70, HD_FROM_WORKER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH | HD_FROM_MONITOR) \
 	M(WAIT, wait, 71, HD_FROM_CONTROLLER | HD_FROM_SERVERS) \
-	M(REDUCED, reduced, 72, HD_FROM_CONTROLLER)
+	M(REDUCED, reduced, 72, HD_FROM_CONTROLLER) \
+	M(CHANNEL, channel, 73, HD_FROM_CONTROLLER | HD_FROM_WORKER)
 
 /* clang-format on */
 

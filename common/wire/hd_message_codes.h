@@ -3,6 +3,8 @@
 #ifndef HD_MESSAGE_CODES_H
 #define HD_MESSAGE_CODES_H
 
+#include <stdint.h>
+
 /* In REGISTER's flags: two of a worker, one of a server; all other bits are refused. */
 enum hd_register_flag {
 	HD_REGISTER_OBSERVER = 1, /* it only pulls, and is not a member */
@@ -33,6 +35,7 @@ enum hd_collective {
 	HD_COLLECTIVE_GATHER = 6, /* each gives its block, the root receives all blocks */
 	HD_COLLECTIVE_SCATTER = 7, /* the root gives all blocks, each receives its own */
 	HD_COLLECTIVE_ALLTOALL = 8, /* each gives a block to each, and receives one of each */
+	HD_COLLECTIVE_SEND = 9, /* a message from one worker to one other: it has a channel */
 	HD_COLLECTIVE_COUNT
 };
 
@@ -45,6 +48,27 @@ enum hd_request_state {
 	HD_REQUEST_HAS = 2, /* of a broadcast: this worker has the values, and receives none */
 	HD_REQUEST_STATE_COUNT
 };
+/*
+ * `channel` of a collective's messages: 0: a round of the job; else a message of SEND: the ordered pair of its workers,
+ * (sender + 1) << 16 | receiver + 1. `round` is then the number of the message in its channel: both ends count them
+ * from 1, since the process of either one was replaced. `peer_boot` is the process of the other end with which they
+ * are counted, as REDUCE says (0 in REQUEST: none of them has begun); in DROP `sum_id` repeats REQUEST's. In REQUEST,
+ * `have` is the oldest message of the channel that has not ended at this end, `root` the sender. CHANNEL from the
+ * controller asks a worker for its end of the channel, and from the worker answers: it has called the messages up to
+ * `called`, of which those before `from` have ended, and those from there on of which `open` has no bit (bit i: from +
+ * i); a receiver has the messages `newest`, and newest - 1 - i for each bit i of `had`.
+ */
+static inline uint32_t hd_channel(uint16_t from, uint16_t to) {
+	return (uint32_t)(from + 1) << 16 | (uint32_t)(to + 1);
+}
+
+static inline uint16_t hd_channel_from(uint32_t channel) {
+	return (uint16_t)((channel >> 16) - 1);
+}
+
+static inline uint16_t hd_channel_to(uint32_t channel) {
+	return (uint16_t)((channel & 0xffff) - 1);
+}
 
 /* A server's part in a job (REPLICA). */
 enum hd_replica_order {

@@ -101,7 +101,7 @@ void ctl_reduce_send_reduced(
 ) {
 	struct hd_message message = {.kind = HD_MSG_REDUCED};
 
-	message.reduced = (struct hd_msg_reduced){job->id, worker, r->round, r->sum_id};
+	message.reduced = (struct hd_msg_reduced){job->id, worker, r->round, r->sum_id, 0};
 	if (job->workers[worker])
 		(void)ctl_send(c, job->workers[worker], &message, sink);
 }

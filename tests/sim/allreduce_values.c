@@ -59,7 +59,7 @@ static void
 draw_other(const struct allreduce_world *w, struct hd_random *random, struct kind *kind) {
 	const uint16_t root = (uint16_t)hd_random_below(random, w->plan.workers);
 
-	kind->collective = (uint8_t)hd_random_below(random, HD_COLLECTIVE_COUNT);
+	kind->collective = (uint8_t)hd_random_below(random, HD_COLLECTIVE_SEND);
 	switch (kind->collective) {
 	case HD_COLLECTIVE_ALLREDUCE:
 	case HD_COLLECTIVE_REDUCE_SCATTER:

@@ -90,7 +90,7 @@ static uint64_t check_others(const struct totals *t) {
 	uint64_t bad = 0;
 
 	(void)printf("results");
-	for (int i = 0; i < HD_COLLECTIVE_COUNT; i++) {
+	for (int i = 0; i < HD_COLLECTIVE_SEND; i++) {
 		(void
 		)printf("%s %llu %s", i ? "," : ":", (unsigned long long)t->others[i], names[i]);
 		bad += t->others[i] == 0;

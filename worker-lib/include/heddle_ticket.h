@@ -63,7 +63,8 @@ enum heddle_reason {
 	/* Of collectives; all members have the same, and heddle_ticket_error() has the words. */
 	HEDDLE_REASON_MISMATCH = 25, /* the members have called different ones */
 	HEDDLE_REASON_MEMBERS = 26, /* not exactly as many members as there must be */
-	HEDDLE_REASON_ROOT = 27 /* its root is lost, or takes no part */
+	HEDDLE_REASON_ROOT = 27, /* its root is lost, or takes no part */
+	HEDDLE_REASON_PEER = 28 /* the other end of a send or receive is lost, or has given it up */
 };
 
 struct heddle_status {

@@ -106,7 +106,7 @@ static bool is_valid_state(const struct hd_msg_request *m) {
 }
 
 bool ctl_call_is_valid(const struct hd_msg_request *m) {
-	if (m->collective >= HD_COLLECTIVE_COUNT || m->order > HD_GROUP_RANKED
+	if (m->collective >= HD_COLLECTIVE_SEND || m->order > HD_GROUP_RANKED
 	    || m->exact > HD_WORKERS_MAX
 	    || m->root >= (has_root(m->collective) ? HD_WORKERS_MAX : 1))
 		return false;

@@ -171,7 +171,7 @@ static void test_every_message_round_trips(void **state) {
 			);
 		}
 	}
-	assert_int_equal(kinds, 56);
+	assert_int_equal(kinds, 57);
 }
 
 static void test_every_truncation_is_refused(void **state) {

@@ -119,7 +119,7 @@ static void test_alone(void **state) {
 	send_reduce(s, 1, &t);
 	run_ms(s->world, 5);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_SENDING);
-	message.reduced = (struct hd_msg_reduced){hd_job_id("t", "job"), 3, 1, SUM_ID};
+	message.reduced = (struct hd_msg_reduced){hd_job_id("t", "job"), 3, 1, SUM_ID, 0};
 	peer_send(&s->world->controller, &message);
 	run_ms(s->world, 5);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_APPLIED);

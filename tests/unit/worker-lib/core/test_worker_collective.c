@@ -46,7 +46,7 @@ static struct order one_shard(uint64_t values) {
 static void send_reduced(struct scene *s, uint32_t round, uint64_t sum_id) {
 	struct hd_message message = {.kind = HD_MSG_REDUCED};
 
-	message.reduced = (struct hd_msg_reduced){hd_job_id("t", "job"), 3, round, sum_id};
+	message.reduced = (struct hd_msg_reduced){hd_job_id("t", "job"), 3, round, sum_id, 0};
 	peer_send(&s->world->controller, &message);
 	run_ms(s->world, 5);
 }
