@@ -2,6 +2,7 @@
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_inline.h"
+#include "ctl_pair_ends.h"
 #include "ctl_reduces.h"
 #include "ctl_slots.h"
 #include "ctl_transfers.h"
@@ -169,6 +170,7 @@ void ctl_reduce_joined(struct hd_controller *c, struct ctl_job *job, struct hd_s
 		next = TAILQ_NEXT(r, entry);
 		ctl_reduce_consider(c, job, r, sink);
 	}
+	ctl_pair_check(c, job, sink);
 }
 
 /* --- ends --- */

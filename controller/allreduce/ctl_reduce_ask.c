@@ -4,6 +4,7 @@
 #include "ctl_base.h"
 #include "ctl_estimate.h"
 #include "ctl_inline.h"
+#include "ctl_pair_ends.h"
 #include "ctl_possible.h"
 #include "ctl_reduces.h"
 #include "ctl_slots.h"
@@ -79,6 +80,10 @@ void ctl_reduce_request(
 	struct ctl_reduce *r, *next;
 
 	assert(node->role == HD_ROLE_WORKER && job);
+	if (m->channel != 0) {
+		ctl_pair_request(c, node, m, sink);
+		return;
+	}
 	node->reduce_from = m->have > m->round ? m->round : (uint32_t)m->have;
 	/* Rounds that the worker has ended, of which its report may have been lost. */
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
@@ -149,6 +154,10 @@ void ctl_reduce_cancel(
 ) {
 	struct ctl_reduce *r = node->job ? ctl_reduce_find(node->job, m->round) : NULL;
 
+	if (node->job && m->channel != 0) {
+		ctl_pair_cancel(c, node, m, sink);
+		return;
+	}
 	if (!r || m->worker != node->worker || r->part[m->worker] == CTL_PART_NONE)
 		return;
 	c->counters.cancels++;
@@ -171,6 +180,10 @@ void ctl_reduce_report(
 	struct ctl_reduce *r = node->job ? ctl_reduce_find(node->job, m->round) : NULL;
 	bool has = m->outcome == HD_OUTCOME_APPLIED, known = false;
 
+	if (m->channel != 0) {
+		ctl_pair_report(c, node, m, sink);
+		return;
+	}
 	if (has && node->job && m->worker == node->worker)
 		ctl_reduce_learn(c, node->job, m->worker, &(struct ctl_sum){m->round, m->token});
 	if (r && m->outcome == HD_OUTCOME_PENDING && m->worker == node->worker
@@ -233,7 +246,7 @@ bool ctl_reduce_group_report(
 	if (m->outcome == HD_OUTCOME_PENDING)
 		ctl_reduce_came(c, aggregator, m);
 	if (!r)
-		return false;
+		return ctl_pair_group_report(c, aggregator, m, sink);
 	/* The receivers report that a sum was delivered. */
 	if (m->outcome != HD_OUTCOME_FAILED)
 		return true;

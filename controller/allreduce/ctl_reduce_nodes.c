@@ -2,6 +2,7 @@
 /* What the rounds of a job do when one of its workers registers, or when a worker or an aggregator is lost. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
+#include "ctl_pair_ends.h"
 #include "ctl_reduces.h"
 #include "ctl_slots.h"
 
@@ -31,6 +32,7 @@ void ctl_reduce_attach(
 	} else {
 		ctl_reduce_continue(job);
 	}
+	ctl_pair_attach(c, job, m->worker, boot != job->boot[m->worker], sink);
 	job->boot[m->worker] = boot;
 	if (job->worker_count == 1)
 		job->gathered_at = hd_ns_add(c->now, ctl_silence(c));
@@ -98,6 +100,7 @@ void ctl_reduce_worker_down(
 	}
 	if (job->worker_count == 0)
 		ctl_reduce_confirm_later(job);
+	ctl_pair_worker_down(c, job, worker, sink);
 }
 
 /* The aggregator of a worker that has left ends when it has delivered all its sums and has reported which it could not,
@@ -129,4 +132,5 @@ void ctl_reduce_aggregator_down(
 				ctl_reduce_forget_aggregator(r, aggregator);
 		}
 	}
+	ctl_pair_aggregator_down(c, aggregator, delivered, sink);
 }

@@ -9,6 +9,7 @@
 #include "ctl_elastic.h"
 #include "ctl_estimate.h"
 #include "ctl_grouping.h"
+#include "ctl_pair_ends.h"
 #include "ctl_registry.h"
 #include "ctl_requests.h"
 #include "ctl_slots.h"
@@ -86,6 +87,7 @@ HANDLER(on_request, ctl_request, request)
 HANDLER(on_copy_request, copy_requested, request)
 HANDLER(on_cancel, ctl_cancel, cancel)
 HANDLER(on_report, ctl_report, report)
+HANDLER(on_channel, ctl_pair_answer, channel)
 HANDLER(on_server_report, server_reports, report)
 HANDLER(on_switch_report, switch_reports, report)
 HANDLER(on_notice, ctl_notice, notice)
@@ -111,6 +113,7 @@ static const struct hd_route routes[] = {
 	{HD_MSG_REQUEST, HD_FROM_SERVERS, on_copy_request},
 	{HD_MSG_CANCEL, HD_FROM_WORKER, on_cancel},
 	{HD_MSG_REPORT, HD_FROM_WORKER | HD_FROM_AGGREGATOR, on_report},
+	{HD_MSG_CHANNEL, HD_FROM_WORKER, on_channel},
 	{HD_MSG_REPORT, HD_FROM_SERVERS, on_server_report},
 	{HD_MSG_REPORT, HD_FROM_SWITCH, on_switch_report},
 	{HD_MSG_NOTICE, HD_FROM_WORKER, on_notice},

@@ -2,6 +2,7 @@
 /* The table of a job's all-reduces, and the state of each worker in each. */
 #include "ctl_base.h"
 #include "ctl_inline.h"
+#include "ctl_pairs.h"
 #include "ctl_possible.h"
 #include "ctl_reduces.h"
 
@@ -224,4 +225,5 @@ void ctl_reduce_fini(struct hd_controller *c, struct ctl_job *job) {
 		next = TAILQ_NEXT(r, entry);
 		ctl_reduce_forget(c, job, r);
 	}
+	ctl_pair_fini(c, job);
 }

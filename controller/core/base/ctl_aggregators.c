@@ -73,7 +73,8 @@ uint64_t ctl_memory_left(const struct hd_controller *c, const struct ctl_node *a
 
 	if (aggregator->role == HD_ROLE_SWITCH) /* a switch has slots only */
 		return UINT64_MAX;
-	held = held_by_groups(c, aggregator) + ctl_reduce_held_bytes(c, aggregator);
+	held = held_by_groups(c, aggregator) + ctl_reduce_held_bytes(c, aggregator)
+		+ aggregator->pair_bytes;
 
 	return aggregator->memory_bytes > held ? aggregator->memory_bytes - held : 0;
 }

@@ -25,6 +25,7 @@
 #include "ctl_job.h"
 #include "ctl_lease.h"
 #include "ctl_node.h"
+#include "ctl_pair.h"
 #include "ctl_probe.h"
 #include "ctl_reduce.h"
 #include "ctl_transfer.h"

@@ -42,6 +42,8 @@
 	C(reduces_failed,                                                                          \
 	  "rounds",                                                                                \
 	  "all-reduces that failed: void, or a member or an aggregator was lost")                  \
+	C(pairs, "pairs", "sends begun, each with its receive")                                    \
+	C(pairs_failed, "pairs", "of these, voided: repeated, if both ends are left")              \
 	C(reduces_switched, "rounds", "all-reduces started through a switch")                      \
 	C(reduces_shared, "rounds", "all-reduces started in memory that all members share")        \
 	C(reduces_inlined, "rounds", "collectives whose values came with their requests")          \

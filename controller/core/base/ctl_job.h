@@ -87,6 +87,12 @@ struct ctl_job {
 		pulls_failed; /* pulls_granted = these two + open_pulls */
 	uint64_t dropped_for[HD_REASON_COUNT];
 	struct ctl_staleness staleness;
+	/* sends and receives: ctl_pair.h */
+	TAILQ_HEAD(ctl_pairs, ctl_pair) pairs;
+	LIST_HEAD(ctl_pair_bucket, ctl_pair) pair_buckets[CTL_PAIR_BUCKETS]; /* by channel */
+	uint32_t pair_count;
+	uint16_t pairs_of[HD_WORKERS_MAX]; /* by rank: in progress */
+	bool pairs_held; /* some wait for the end of others */
 	/* all-reduces: ctl_reduce.c */
 	TAILQ_HEAD(ctl_reduces, ctl_reduce) reduces;
 	uint32_t reduce_count, reduce_round; /* in progress; the newest that has begun */

@@ -57,6 +57,7 @@
 /* Of short collectives: what one round sends to all members at once, or gets from them, and all rounds together. */
 #define CTL_INLINE_ROUND_BYTES UINT64_C(131072)
 #define CTL_INLINE_HELD_BYTES (UINT64_C(1) << 25)
+#define CTL_PAIR_BUCKETS 256 /* of the hash table of a job's sends and receives */
 #define CTL_SUMS_KEPT 64 /* newest all-reduces of a job whose attempts are remembered */
 #define CTL_REFUSALS_KEPT                                                                          \
 	8 /* jobs whose groups an aggregator refused; beyond that a refusal is forgotten */

@@ -42,6 +42,8 @@ struct ctl_node {
 		uint32_t job;
 		hd_ns until; /* it gets no group of that job */
 	} refusals[CTL_REFUSALS_KEPT];
+	uint32_t pairs; /* sends that cross it, */
+	uint64_t pair_bytes; /* and their memory */
 	hd_ns no_groups_until; /* switch: no groups until then, as a lease failed */
 	/* switch: slots for leases, values of a chunk; switch and worker: the types of such chunks */
 	uint32_t slots;

@@ -311,6 +311,7 @@ struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id, struct hd_sink
 	}
 	job->id = id;
 	TAILQ_INIT(&job->reduces);
+	TAILQ_INIT(&job->pairs);
 	ctl_replica_init(&job->replica);
 	job->weight = 1;
 	job->apart = CTL_APART_UNKNOWN;

@@ -99,10 +99,13 @@ void ctl_refuse_request(
 	m->attempt = request->attempt;
 	m->reason = (uint8_t)reason;
 	m->sum_id = denial->sum_id;
+	m->channel = request->channel;
 	if (denial->words)
 		hd_text_copy(m->text, sizeof m->text, denial->words);
 	/* A round that fails for all of its members is followed by the next one at each of them. */
-	if (request->direction == HD_REDUCE && !denial->words)
+	if (request->channel != 0)
+		m->deadline = denial->restart;
+	else if (request->direction == HD_REDUCE && !denial->words)
 		m->deadline = node->job->reduce_round;
 	if (request->direction == HD_PUSH) {
 		node->job->ungranted++;

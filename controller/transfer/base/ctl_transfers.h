@@ -143,6 +143,7 @@ void ctl_drop(
 struct ctl_denial {
 	enum hd_reason reason;
 	uint64_t sum_id;
+	bool restart; /* of a channel: its pairs are counted from 1 again */
 	const char *words;
 };
 void ctl_refuse_request(
