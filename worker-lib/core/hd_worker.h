@@ -213,7 +213,8 @@ int hd_worker_pull(
 
 struct hd_reduce_args {
 	uint8_t collective; /* enum hd_collective */
-	uint16_t root;
+	uint16_t root; /* of SEND: the sender */
+	uint32_t channel; /* of SEND: hd_channel(); else 0 */
 	/* Each NULL if this worker gives nothing, or receives nothing (worker_blocks.c). */
 	const void *in; /* only read; must stay unchanged until released() */
 	void *out; /* not `in`; undefined until APPLIED, must stay valid as long as in */
@@ -232,7 +233,8 @@ struct hd_reduce_args {
 /* Takes part in an all-reduce: rounds count the calls, and the values of one round are combined. Its ticket (direction
  * HD_REDUCE) goes QUEUED -> REQUESTED -> SENDING -> APPLIED | FAILED; `delay` is the number of workers in the
  * sum. Errors: -ESHUTDOWN, -EDESTADDRREQ (no controller is configured), -EINVAL (values, types, op, order, in equals
- * out), -EAGAIN (not registered yet), -ENOBUFS (HD_REDUCES_MAX), -ENOMEM. */
+ * out), -EAGAIN (not registered yet), -ENOBUFS (HD_REDUCES_MAX; of SEND HD_PAIRS_MAX), -ENOMEM.
+ * A SEND is counted in its channel: *round is its number there. */
 int hd_worker_reduce(
 	struct hd_worker *worker,
 	hd_ns now,
@@ -257,6 +259,14 @@ int hd_worker_cancel(
 	hd_ns now,
 	uint8_t direction,
 	uint32_t round,
+	struct hd_sink *sink
+);
+/* The same of a send or receive: -ENOENT, -EALREADY (it has begun). */
+int hd_worker_cancel_pair(
+	struct hd_worker *worker,
+	hd_ns now,
+	uint32_t channel,
+	uint32_t number,
 	struct hd_sink *sink
 );
 /* Leaves the job gracefully: transfers in progress end first; true when none is left and the sessions are closed. Call

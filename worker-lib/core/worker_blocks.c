@@ -6,7 +6,7 @@
  *                     total    in                        out
  *   all-reduce        count    all                       all
  *   reduce            count    all                       all, at the root
- *   broadcast         count    all, at the root          all, at the others that do not have it
+ *   broadcast, send   count    all, at the root          all, at the others that do not have it
  *   all-gather        n count  its block                 all; its own block is copied
  *   gather            n count  its block                 all, at the root; its own block is copied
  *   reduce-scatter    count    all                       its block
@@ -40,6 +40,7 @@ static void set_ranges(const struct hd_worker *worker, struct worker_reduce *r) 
 
 	switch (r->args.collective) {
 	case HD_COLLECTIVE_BROADCAST:
+	case HD_COLLECTIVE_SEND:
 		r->gives = root ? all : none;
 		r->takes = root || r->args.state == HD_REQUEST_HAS ? none : all;
 		break;

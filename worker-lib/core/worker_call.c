@@ -167,6 +167,18 @@ static bool is_in_flight(const struct worker_ticket *ticket) {
 	return ticket->send && hd_send_stats(ticket->send)->packets_sent > 0;
 }
 
+int hd_worker_cancel_pair(
+	struct hd_worker *worker,
+	hd_ns now,
+	uint32_t channel,
+	uint32_t number,
+	struct hd_sink *sink
+) {
+	const struct worker_context ctx = {now, sink};
+
+	return worker_reduce_cancel(worker, &ctx, channel, number);
+}
+
 int hd_worker_cancel(
 	struct hd_worker *worker,
 	hd_ns now,
@@ -178,7 +190,7 @@ int hd_worker_cancel(
 	struct worker_ticket *ticket = worker_find(worker, direction, round);
 
 	if (direction == HD_REDUCE)
-		return worker_reduce_cancel(worker, &ctx, round);
+		return worker_reduce_cancel(worker, &ctx, 0, round);
 	if (!ticket || (ticket->pub.direction == HD_PUSH && ticket->counted))
 		return -ENOENT;
 	if (ticket->pub.state == HD_TICKET_HELD)

@@ -137,7 +137,10 @@ struct hd_worker {
 		struct worker_reduce *of;
 		struct worker_shard *shard;
 	} reduce_found[WORKER_REDUCE_FOUND_MAX];
-	uint32_t reduce_count, reduce_round; /* in progress; the newest */
+	uint32_t reduce_count, reduce_round; /* in progress, pairs included; the newest */
+	uint32_t pair_count; /* sends and receives in progress */
+	bool pairs_due; /* one has ended: others may be requested */
+	struct worker_channel *channels; /* worker_channel.c; NULL: none was used */
 	uint32_t reduce_done; /* the newest that ended with its sum, */
 	uint16_t reduce_members; /* of this many workers, */
 	uint64_t reduce_sum_id; /* in this attempt */

@@ -2,9 +2,9 @@
 /* Which messages a worker accepts from which node, and their handlers. */
 #include "hd_route.h"
 #include "worker_ask.h"
+#include "worker_channel.h"
 #include "worker_pull.h"
 #include "worker_push.h"
-#include "worker_reduce.h"
 #include "worker_session.h"
 
 struct turn {
@@ -117,6 +117,13 @@ static void on_reduce(void *turn_, void *from_, const struct hd_message *message
 
 	(void)from_;
 	worker_on_reduce(turn->worker, &turn->ctx, &message->reduce);
+}
+
+static void on_channel(void *turn_, void *from_, const struct hd_message *message) {
+	const struct turn *turn = turn_;
+
+	(void)from_;
+	worker_channel_on_question(turn->worker, &turn->ctx, &message->channel);
 }
 
 static void on_controller_void(void *turn_, void *from_, const struct hd_message *message) {
@@ -255,6 +262,7 @@ static const struct hd_route routes[] = {
 	{HD_MSG_LACK, HD_FROM_SERVERS, on_lack},
 	{HD_MSG_REDUCE, HD_FROM_CONTROLLER, on_reduce},
 	{HD_MSG_REDUCED, HD_FROM_CONTROLLER, on_reduced},
+	{HD_MSG_CHANNEL, HD_FROM_CONTROLLER, on_channel},
 	{HD_MSG_ROSTER, HD_FROM_CONTROLLER, on_roster},
 	{HD_MSG_ROSTER, HD_FROM_SERVERS, on_server_roster},
 	{HD_MSG_NOTICE, HD_FROM_CONTROLLER, on_notice},

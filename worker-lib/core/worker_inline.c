@@ -29,8 +29,9 @@ struct hd_blob worker_inline_given(const struct hd_worker *worker, const struct 
 		|| r->args.collective == HD_COLLECTIVE_SCATTER;
 	const uint64_t longest = longest_bytes(worker, r);
 
-	if (!r->args.in || r->pub.bytes == 0 || longest > worker->inline_bytes
-	    || longest > HD_INLINE_BYTES_MAX || (by_root && worker->config.rank != r->args.root))
+	if (!r->args.in || r->args.channel != 0 || r->pub.bytes == 0
+	    || longest > worker->inline_bytes || longest > HD_INLINE_BYTES_MAX
+	    || (by_root && worker->config.rank != r->args.root))
 		return (struct hd_blob){0};
 	return (struct hd_blob
 	){r->half ? (const void *)r->half : r->args.in, (uint32_t)r->pub.bytes};

@@ -3,9 +3,9 @@
 #include "hd_text.h"
 #include "hd_worker.h"
 #include "worker_ask.h"
+#include "worker_channel.h"
 #include "worker_pull.h"
 #include "worker_push.h"
-#include "worker_reduce.h"
 #include "worker_session.h"
 
 #include <errno.h>
@@ -126,6 +126,7 @@ void hd_worker_destroy(struct hd_worker *worker) {
 		free(ticket);
 	}
 	worker_reduce_destroy(worker);
+	worker_channel_destroy(worker);
 	hd_endpoint_destroy(worker->endpoint);
 	hd_jobspec_fini(&worker->spec);
 	free(worker->spec_blob);

@@ -8,6 +8,7 @@
 #include "hd_kernels.h"
 #include "hd_limits.h"
 #include "worker_blocks.h"
+#include "worker_channel.h"
 #include "worker_inline.h"
 #include "worker_reduce.h"
 #include "worker_shared.h"
@@ -20,10 +21,13 @@ bool hd_worker_is_direct(const struct hd_worker *worker) {
 	return hd_addr_is_none(worker->config.controller);
 }
 
-static bool is_possible(const struct hd_reduce_args *args) {
+static bool is_possible(const struct hd_worker *worker, const struct hd_reduce_args *args) {
 	const bool rounded = args->type == HD_DTYPE_FP32 && hd_dtype_is_half(args->dtype);
 	const bool barrier = args->collective == HD_COLLECTIVE_BARRIER;
 
+	if ((args->collective == HD_COLLECTIVE_SEND) != (args->channel != 0)
+	    || (args->channel != 0 && !worker_channel_is_possible(worker, args)))
+		return false;
 	if (!hd_dtype_is_element(args->type) || (args->type != args->dtype && !rounded))
 		return false;
 	return args->collective < HD_COLLECTIVE_COUNT && (args->values == 0) == barrier
@@ -42,26 +46,32 @@ int hd_worker_reduce(
 ) {
 	struct worker_context ctx = {now, sink};
 	struct worker_reduce *r;
+	int rc = 0;
 
 	if (worker->refused || worker->stage >= WORKER_LEAVING)
 		return -ESHUTDOWN;
 	if (hd_worker_is_direct(worker))
 		return -EDESTADDRREQ;
-	if (!is_possible(args))
+	if (!is_possible(worker, args))
 		return -EINVAL;
 	if (!worker->registered_once)
 		return -EAGAIN;
-	if (worker->reduce_count == HD_REDUCES_MAX)
+	if (args->channel == 0 && worker->reduce_count - worker->pair_count == HD_REDUCES_MAX)
 		return -ENOBUFS;
 	r = calloc(1, sizeof *r);
 	if (r && args->type != args->dtype)
 		r->half = malloc(2 * args->values * sizeof *r->half);
-	if (!r || (args->type != args->dtype && !r->half)) {
+	if (!r || (args->type != args->dtype && !r->half))
+		rc = -ENOMEM;
+	else if (args->channel != 0)
+		rc = worker_channel_call(worker, args->channel, &r->pub.round);
+	else
+		r->pub.round = ++worker->reduce_round;
+	if (rc < 0) {
 		free(r);
-		return -ENOMEM;
+		return rc;
 	}
 	r->args = *args;
-	r->pub.round = ++worker->reduce_round;
 	r->pub.direction = HD_REDUCE;
 	r->pub.bytes = args->values * hd_dtype_bytes(args->dtype);
 	r->pub.user = args->user;
@@ -92,16 +102,18 @@ void worker_on_reduce(
 	const struct worker_context *ctx,
 	const struct hd_msg_reduce *message
 ) {
-	struct worker_reduce *r = worker_reduce_find(worker, message->round);
+	struct worker_reduce *r = worker_reduce_find(worker, message->channel, message->round);
 	int rc;
 
 	if (message->job != worker->job || message->worker != worker->config.rank || !r
 	    || r->attempt != message->attempt || !may_begin(r, message) || message->workers == 0
-	    || !(message->scale > 0) || isinf(message->scale)) {
+	    || !(message->scale > 0) || isinf(message->scale)
+	    || (r->args.channel != 0 && !worker_channel_begins(worker, r, message->peer_boot))) {
 		worker->stats.late_messages++;
 		return;
 	}
-	worker->inline_bytes = message->inline_bytes;
+	if (message->channel == 0)
+		worker->inline_bytes = message->inline_bytes;
 	r->epoch = message->epoch;
 	r->sum_id = message->sum_id;
 	r->given = 0;
@@ -147,11 +159,13 @@ void worker_on_reduced(
 	const struct worker_context *ctx,
 	const struct hd_msg_reduced *message
 ) {
-	struct worker_reduce *r = worker_reduce_find(worker, message->round);
+	struct worker_reduce *r = worker_reduce_find(worker, message->channel, message->round);
 
-	/* Also when it has asked again since: its values had arrived, even if it did not see that. */
+	/* Also when it has asked again since: its values had arrived, even if it did not see that. A send has no other
+	 * values in another attempt. */
 	if (message->job != worker->job || message->worker != worker->config.rank || !r
-	    || message->sum_id == 0 || message->sum_id != r->sum_id || r->due > 0) {
+	    || (r->args.channel == 0 && (message->sum_id == 0 || message->sum_id != r->sum_id))
+	    || r->due > 0 || (r->args.channel != 0 && r->args.out)) {
 		worker->stats.late_messages++;
 		return;
 	}
@@ -164,8 +178,12 @@ void worker_reduce_drop(
 	const struct worker_context *ctx,
 	const struct hd_msg_drop *drop
 ) {
-	struct worker_reduce *r = worker_reduce_find(worker, drop->round);
+	struct worker_reduce *r = worker_reduce_find(worker, 0, drop->round);
 
+	if (drop->channel != 0) {
+		worker_channel_drop(worker, ctx, drop);
+		return;
+	}
 	if (drop->job != worker->job || drop->worker != worker->config.rank || !r
 	    || r->attempt != drop->attempt) {
 		worker->stats.late_messages++;
@@ -194,17 +212,20 @@ void worker_reduce_drop(
 int worker_reduce_cancel(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
+	uint32_t channel,
 	uint32_t round
 ) {
 	struct hd_message message = {.kind = HD_MSG_CANCEL};
-	struct worker_reduce *r = worker_reduce_find(worker, round);
+	struct worker_reduce *r = worker_reduce_find(worker, channel, round);
 
 	if (!r)
 		return -ENOENT;
-	if (r->pub.state == HD_TICKET_SENDING)
-		return -EALREADY; /* others depend on it */
+	/* Others depend on it; or the receiver may have the values of a pair that has begun once. */
+	if (r->pub.state == HD_TICKET_SENDING || (channel != 0 && r->sum_id != 0))
+		return -EALREADY;
 	message.cancel.job = worker->job;
 	message.cancel.worker = worker->config.rank;
+	message.cancel.channel = channel;
 	message.cancel.round = round;
 	message.cancel.direction = HD_REDUCE;
 	message.cancel.attempt = r->attempt;
@@ -288,6 +309,9 @@ bool worker_reduce_stalls(struct hd_worker *worker, const struct worker_context 
 void worker_reduce_pump(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct worker_reduce *r;
 
+	if (worker->pairs_due)
+		worker_reduce_ask_queued(worker, ctx);
+	worker->pairs_due = false;
 	TAILQ_FOREACH (r, &worker->reduces, link) {
 		for (uint32_t i = 0; i < r->shard_count; i++) {
 			struct worker_shard *shard = &r->shards[i];

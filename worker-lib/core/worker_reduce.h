@@ -4,6 +4,7 @@
  *
  *   worker_reduces.c     their list, states, lookups
  *   worker_blocks.c      which values are whose
+ *   worker_channel.c     numbers of sends and receives
  *   worker_reduce_ask.c  requests and ends
  *   worker_shards.c      on the wire, by aggregators
  *   worker_slots.c       on the wire, through the slots of a switch
@@ -52,6 +53,7 @@ struct worker_reduce {
 	uint8_t attempt;
 	uint16_t epoch;
 	uint64_t sum_id, shared; /* of its sum; token of shared memory, 0: not used */
+	uint64_t peer_boot; /* of a send or receive: as in its last REQUEST */
 	uint8_t avoid; /* slots of a switch: enum hd_group_avoid, the most serious reason so far */
 	float peak; /* largest absolute value: for fixed point */
 	hd_ns began, progress_at;
@@ -69,8 +71,9 @@ struct worker_reduce {
 };
 
 /* --- worker_reduces.c ----------------------------------------------------------------------- */
-/* The all-reduce of this round that has not ended. */
-struct worker_reduce *worker_reduce_find(const struct hd_worker *worker, uint32_t round);
+/* The round that has not ended, of this channel (0: of the job). */
+struct worker_reduce *
+worker_reduce_find(const struct hd_worker *worker, uint32_t channel, uint32_t round);
 /* The all-reduce and its shard that have this token; NULL: none. */
 struct worker_shard *
 worker_reduce_find_shard(struct hd_worker *worker, uint64_t token, struct worker_reduce **of);
@@ -235,6 +238,7 @@ bool worker_reduce_void(struct hd_worker *worker, const struct worker_context *c
 int worker_reduce_cancel(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
+	uint32_t channel,
 	uint32_t round
 );
 void worker_reduce_path_closed(

@@ -3,6 +3,7 @@
 #include "hd_assert.h"
 #include "hd_text.h"
 #include "worker_blocks.h"
+#include "worker_channel.h"
 #include "worker_inline.h"
 #include "worker_reduce.h"
 #include "worker_shared.h"
@@ -30,6 +31,8 @@ void worker_reduce_report(
 	body->direction = HD_REDUCE;
 	body->attempt = r->attempt;
 	body->token = r->sum_id;
+	body->channel = r->args.channel;
+	body->base = r->args.channel ? worker_channel_peer_boot(worker, r->args.channel) : 0;
 	body->outcome = (uint8_t)outcome;
 	body->reason = (uint8_t)reason;
 	body->bytes = r->pub.bytes;
@@ -51,6 +54,19 @@ static void note_had(struct hd_worker *worker, uint32_t round) {
 	}
 }
 
+static void note_end(struct hd_worker *worker, const struct worker_reduce *r) {
+	if (r->args.channel != 0) {
+		worker_channel_has(worker, r->args.channel, r->pub.round);
+		return;
+	}
+	note_had(worker, r->pub.round);
+	if (r->pub.round <= worker->reduce_done)
+		return;
+	worker->reduce_done = r->pub.round;
+	worker->reduce_members = (uint16_t)r->pub.delay;
+	worker->reduce_sum_id = r->sum_id;
+}
+
 /* Its callbacks may begin others: the rest of its memory is freed at the next collect. */
 void worker_reduce_end(
 	struct hd_worker *worker,
@@ -69,13 +85,10 @@ void worker_reduce_end(
 	r->pub.ended = ctx->now;
 	hd_assert(worker->reduce_count > 0);
 	worker->reduce_count--;
+	worker->pair_count -= r->args.channel != 0;
+	worker->pairs_due |= r->args.channel != 0;
 	if (applied)
-		note_had(worker, r->pub.round);
-	if (applied && r->pub.round > worker->reduce_done) {
-		worker->reduce_done = r->pub.round;
-		worker->reduce_members = (uint16_t)r->pub.delay;
-		worker->reduce_sum_id = r->sum_id;
-	}
+		note_end(worker, r);
 	worker->stats.reduced += applied;
 	worker->stats.reduce_failed += !applied;
 	worker_reduce_emit(
@@ -125,7 +138,11 @@ void worker_reduce_ask(
 	if (r->ended || r->pub.state != HD_TICKET_QUEUED || !worker_is_registered(worker)
 	    || worker->refused)
 		return;
+	if (r->args.channel != 0 && !worker_channel_may_ask(worker, r->args.channel, r->pub.round))
+		return;
 	if (r->attempt == WORKER_ATTEMPTS_MAX) {
+		if (r->args.channel != 0) /* the other end would wait for it */
+			worker_reduce_report(worker, ctx, r, HD_OUTCOME_FAILED, HD_REASON_TIMEOUT);
 		worker_reduce_end(worker, ctx, r, HD_TICKET_FAILED, HD_REASON_TIMEOUT);
 		return;
 	}
@@ -138,7 +155,11 @@ void worker_reduce_ask(
 	request->op = r->args.op;
 	request->bytes = r->pub.bytes;
 	request->order = r->args.order;
-	request->have = worker_reduce_from(worker);
+	if (r->args.channel != 0)
+		worker_channel_fill(worker, r->args.channel, request);
+	else
+		request->have = worker_reduce_from(worker);
+	r->peer_boot = request->peer_boot;
 	request->peak = r->peak;
 	request->avoid = r->avoid;
 	request->collective = r->args.collective;

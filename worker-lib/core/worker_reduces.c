@@ -50,11 +50,12 @@ void worker_reduce_emit(
 	worker_emit(worker, ctx, &event);
 }
 
-struct worker_reduce *worker_reduce_find(const struct hd_worker *worker, uint32_t round) {
+struct worker_reduce *
+worker_reduce_find(const struct hd_worker *worker, uint32_t channel, uint32_t round) {
 	struct worker_reduce *r;
 
 	TAILQ_FOREACH (r, &worker->reduces, link)
-		if (r->pub.round == round && !r->ended)
+		if (r->pub.round == round && r->args.channel == channel && !r->ended)
 			return r;
 	return NULL;
 }
@@ -75,7 +76,7 @@ uint32_t worker_reduce_from(const struct hd_worker *worker) {
 	const struct worker_reduce *r;
 
 	TAILQ_FOREACH (r, &worker->reduces, link)
-		if (!r->ended)
+		if (!r->ended && r->args.channel == 0)
 			return r->pub.round;
 	return worker->reduce_round + 1;
 }

@@ -120,6 +120,8 @@ void send_reduce(struct scene *s, uint32_t round, const struct order *t) {
 	m->bytes = t->bytes;
 	m->workers = t->workers;
 	m->sum_id = t->sum_id;
+	m->channel = t->channel;
+	m->peer_boot = t->peer_boot;
 	m->shards.data = blob;
 	m->shards.bytes
 		= (uint32_t)hd_group_put_shards(shards, (uint32_t)t->shards, blob, sizeof blob);

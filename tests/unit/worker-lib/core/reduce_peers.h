@@ -27,6 +27,8 @@ struct order {
 	int shards;
 	uint64_t sum_id;
 	const struct hd_roster *members; /* NULL: none are told */
+	uint32_t channel; /* of a send or receive */
+	uint64_t peer_boot;
 };
 
 uint64_t out_token(uint32_t round, uint8_t attempt, int k);
