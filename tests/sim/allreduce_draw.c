@@ -39,6 +39,13 @@ void allreduce_draw_shared(struct allreduce_plan *plan) {
 	plan->two_hosts = !plan->one_host && hd_random_chance(&random, 0.15);
 }
 
+void allreduce_draw_sends(struct allreduce_plan *plan) {
+	struct hd_random random;
+
+	hd_random_init(&random, plan->seed ^ 0x5e4d);
+	plan->sends = hd_random_chance(&random, 0.5);
+}
+
 void allreduce_draw_hosts(struct allreduce_plan *plan) {
 	struct hd_random random;
 

@@ -148,6 +148,8 @@ void allreduce_crash_worker(struct allreduce_worker *worker) {
 	worker->core = NULL;
 	for (int k = 0; k < DEPTH_MAX; k++)
 		worker->calls[k].used = false;
+	if (w->sends)
+		allreduce_sends_crash(worker);
 	for (uint32_t r = 0; r < ROUNDS_MAX; r++)
 		w->endings[r][worker->rank].members = 0;
 }

@@ -67,9 +67,11 @@ static void ended(struct allreduce_worker *worker, struct call *call) {
 
 static void on_ticket(void *owner, const struct hd_ticket *ticket) {
 	struct allreduce_worker *worker = owner;
-	struct call *call = find_call(worker, ticket->round);
+	struct call *call = ticket->user ? NULL : find_call(worker, ticket->round);
 
-	if (ticket->direction != HD_REDUCE)
+	if (ticket->user)
+		allreduce_sends_ticket(worker, ticket);
+	else if (ticket->direction != HD_REDUCE)
 		allreduce_fail(worker->world, "a ticket of direction %u", ticket->direction);
 	else if (call) {
 		call->ticket = *ticket;
@@ -81,10 +83,11 @@ static void on_ticket(void *owner, const struct hd_ticket *ticket) {
 
 static void on_released(void *owner, uint32_t round, void *user) {
 	struct allreduce_worker *worker = owner;
-	struct call *call = find_call(worker, round);
+	struct call *call = user ? NULL : find_call(worker, round);
 
-	(void)user;
-	if (!call || call->ticket.state < HD_TICKET_APPLIED)
+	if (user)
+		allreduce_sends_released(worker, user);
+	else if (!call || call->ticket.state < HD_TICKET_APPLIED)
 		allreduce_fail(worker->world, "rank %u: released in the middle", worker->rank);
 	else
 		ended(worker, call);
@@ -227,6 +230,8 @@ static void act(struct allreduce_world *w, struct allreduce_worker *worker) {
 	struct call *call = free_call(worker);
 
 	weaken(worker);
+	if (w->sends)
+		(void)allreduce_sends_act(worker, w->stopping);
 	if (w->stopping || has_done_all(worker)) {
 		worker->leaving = true;
 		if (hd_worker_leave(
@@ -358,6 +363,8 @@ static void finish(struct allreduce_world *w) {
 	w->quiet_at = hd_sim_now(w->sim);
 	advance(w, w->quiet_at + bound);
 	check_blocked(w, w->quiet_at, "after faults");
+	if (w->sends)
+		allreduce_sends_check(w, w->quiet_at);
 	if (w->failure[0])
 		explain(w);
 	before = w->applied;
@@ -379,6 +386,8 @@ const char *allreduce_run(struct allreduce_world *w, const struct allreduce_plan
 	if (hd_sim_create(plan->seed + plan->delays, &w->sim) < 0)
 		return "no memory";
 	build(w);
+	if (plan->sends && allreduce_sends_create(w) < 0)
+		return "no memory";
 	if (plan->faults)
 		allreduce_plan_faults(w);
 	else
@@ -402,5 +411,8 @@ const char *allreduce_run(struct allreduce_world *w, const struct allreduce_plan
 	free(w->kept);
 	allreduce_free_segments(w);
 	hd_sim_destroy(w->sim);
+	if (w->sends)
+		w->sent = *allreduce_sends_totals(w);
+	allreduce_sends_destroy(w);
 	return w->failure[0] ? w->failure : NULL;
 }

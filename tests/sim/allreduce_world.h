@@ -6,6 +6,7 @@
 #ifndef ALLREDUCE_WORLD_H
 #define ALLREDUCE_WORLD_H
 
+#include "allreduce_sends.h"
 #include "hd_aggregator.h"
 #include "hd_controller.h"
 #include "hd_jobspec.h"
@@ -100,6 +101,7 @@ struct allreduce_plan {
 	bool strange; /* some rounds have NaN, Inf and values whose sum overflows */
 	bool types; /* rounds of all types and operations */
 	bool mixed; /* other collectives, too */
+	bool sends; /* and sends and receives beside them */
 	bool strict; /* some must have all workers; in some one worker calls something else */
 	hd_ns until; /* faults and calls until then */
 	uint64_t delays; /* another network for the same rounds */
@@ -121,6 +123,8 @@ struct allreduce_world {
 	struct allreduce_switch switch_on_path;
 	struct ending endings[ROUNDS_MAX][WORKERS_MAX];
 	struct hd_jobspec spec;
+	struct allreduce_sends *sends; /* NULL: there are none */
+	struct allreduce_sends_totals sent;
 	bool quiet, stopping;
 	hd_ns quiet_at, longest; /* longest: a call since then */
 	struct allreduce_segment *segments;
@@ -144,6 +148,8 @@ void allreduce_draw_hosts(struct allreduce_plan *plan);
 void allreduce_draw_shared(struct allreduce_plan *plan);
 /* Other collectives besides all-reduces, in some of them. */
 void allreduce_draw_mixed(struct allreduce_plan *plan);
+/* Sends and receives, in some of them. */
+void allreduce_draw_sends(struct allreduce_plan *plan);
 /* Draws a plan; runs it. NULL, or what is wrong. The world is zeroed by run and can be looked at. */
 void allreduce_draw(uint64_t seed, struct allreduce_plan *plan);
 const char *allreduce_run(struct allreduce_world *w, const struct allreduce_plan *plan);

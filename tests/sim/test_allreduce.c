@@ -28,10 +28,22 @@ struct totals {
 	uint64_t seeds, bad, applied, failed, late, torn, crashes, again, in_slots, in_memory,
 		hosted, not_finite, mismatches, short_of, rootless, inlined;
 	uint64_t others[HD_COLLECTIVE_COUNT];
+	struct allreduce_sends_totals sent;
 	uint8_t kinds[HD_DTYPE_COUNT];
 	uint64_t leases, waits, counters[HD_SWITCH_COUNTER_COUNT];
 	hd_ns longest;
 };
+
+static void add_sent(struct allreduce_sends_totals *t, const struct allreduce_sends_totals *sent) {
+	t->called += sent->called;
+	t->sent += sent->sent;
+	t->received += sent->received;
+	t->mismatches += sent->mismatches;
+	t->lost += sent->lost;
+	t->withdrawn += sent->withdrawn;
+	t->failed += sent->failed;
+	t->restarts += sent->restarts;
+}
 
 static void run(struct allreduce_world *w, uint64_t seed, bool plain, struct totals *t) {
 	struct allreduce_plan plan;
@@ -44,6 +56,8 @@ static void run(struct allreduce_world *w, uint64_t seed, bool plain, struct tot
 	plan.types = plan.strict = !plain;
 	if (!plain)
 		allreduce_draw_mixed(&plan);
+	if (!plain)
+		allreduce_draw_sends(&plan);
 	wrong = allreduce_run(w, &plan);
 	t->seeds++;
 	t->hosted += plan.hosted ? w->applied - w->in_slots - w->in_memory : 0;
@@ -64,6 +78,7 @@ static void run(struct allreduce_world *w, uint64_t seed, bool plain, struct tot
 	t->rootless += w->rootless;
 	for (int i = 0; i < HD_COLLECTIVE_COUNT; i++)
 		t->others[i] += w->others[i];
+	add_sent(&t->sent, &w->sent);
 	t->leases += w->switch_on_path.path.leases;
 	t->waits += w->switch_on_path.path.waits;
 	for (int i = 0; i < HD_SWITCH_COUNTER_COUNT; i++)
@@ -99,6 +114,28 @@ static uint64_t check_others(const struct totals *t) {
 	if (t->seeds < ENOUGH || (bad == 0 && t->rootless > 0))
 		return 0;
 	(void)printf("nothing is known of some collectives\n");
+	return 1;
+}
+
+/* Sends, receives, and what can become of them. */
+static uint64_t check_sends(const struct totals *t) {
+	const struct allreduce_sends_totals *s = &t->sent;
+
+	(void
+	)printf("%llu sends and receives: %llu sent, %llu received, %llu mismatches, %llu whose other end was lost, "
+		"%llu withdrawn, %llu restarted\n",
+		(unsigned long long)s->called,
+		(unsigned long long)s->sent,
+		(unsigned long long)s->received,
+		(unsigned long long)s->mismatches,
+		(unsigned long long)s->lost,
+		(unsigned long long)s->withdrawn,
+		(unsigned long long)s->restarts);
+	if (t->seeds < ENOUGH
+	    || (s->sent > 0 && s->received > 0 && s->mismatches > 0 && s->lost > 0
+		&& s->withdrawn > 0 && s->restarts > 0))
+		return 0;
+	(void)printf("nothing is known of some sends\n");
 	return 1;
 }
 
@@ -374,7 +411,8 @@ int main(int argc, char **argv) {
 		);
 		t.bad++;
 	}
-	t.bad += (plain ? 0 : check_kinds(&t) + check_others(&t)) + check_switch(&t);
+	t.bad += (plain ? 0 : check_kinds(&t) + check_others(&t) + check_sends(&t))
+		+ check_switch(&t);
 	t.bad += check_known(&world) + check_ranked(&world) + check_alone(&world)
 		+ check_leaving(&world) + check_shared(&world);
 	return t.bad ? EXIT_FAILURE : EXIT_SUCCESS;
