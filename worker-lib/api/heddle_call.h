@@ -10,7 +10,8 @@ int heddle_reduce_begin(struct heddle *fabric, const struct heddle_turn *turn);
 /* The arguments of a collective. */
 struct heddle_call {
 	uint8_t collective; /* enum hd_collective */
-	int root;
+	int root; /* of a receive too: its sender */
+	uint32_t channel; /* hd_channel(); 0: of the job */
 	const void *in; /* NULL: this worker gives nothing */
 	void *out; /* NULL: it receives nothing */
 	uint64_t count;

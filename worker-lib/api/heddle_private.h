@@ -67,6 +67,7 @@ struct heddle_ticket {
 	uint8_t type, op, order; /* its values', enum hd_dtype; how they are combined */
 	uint8_t collective, state; /* enum hd_collective, enum hd_request_state */
 	uint16_t root, exact;
+	uint32_t channel; /* of a send or receive; else 0 */
 	int *ranks; /* options' */
 	size_t rank_capacity;
 	struct hd_roster members; // lock: empty: unknown

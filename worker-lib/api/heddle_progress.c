@@ -38,7 +38,7 @@ static_assert(
 		&& (int)HD_REASON_NOT_MODIFIED == (int)HEDDLE_REASON_NOT_MODIFIED
 		&& (int)HD_REASON_PREEMPTED == (int)HEDDLE_REASON_PREEMPTED
 		&& (int)HD_REASON_DEVICE == (int)HEDDLE_REASON_DEVICE
-		&& (int)HD_REASON_ROOT == (int)HEDDLE_REASON_ROOT,
+		&& (int)HD_REASON_PEER == (int)HEDDLE_REASON_PEER,
 	"reasons are the core's"
 );
 
@@ -346,6 +346,10 @@ run_command(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, stru
 static int in_cancel(struct heddle *fabric, const struct heddle_turn *turn) {
 	const struct heddle_ticket *ticket = turn->ticket;
 
+	if (ticket->channel != 0)
+		return hd_worker_cancel_pair(
+			fabric->worker, turn->now, ticket->channel, ticket->round, turn->sink
+		);
 	/* Not the status's round, which is the caller's view: 0 until the core has said a word. */
 	return hd_worker_cancel(
 		fabric->worker,

@@ -15,6 +15,7 @@ int heddle_reduce_begin(struct heddle *fabric, const struct heddle_turn *turn) {
 	struct hd_reduce_args args = {
 		.collective = ticket->collective,
 		.root = ticket->root,
+		.channel = ticket->channel,
 		.room = ticket->room,
 		.in = ticket->data,
 		.out = ticket->into,
@@ -117,7 +118,12 @@ static const char *const names[HD_COLLECTIVE_COUNT] = {
 	[HD_COLLECTIVE_GATHER] = "gather",
 	[HD_COLLECTIVE_SCATTER] = "scatter",
 	[HD_COLLECTIVE_ALLTOALL] = "all-to-all",
+	[HD_COLLECTIVE_SEND] = "send",
 };
+
+static const char *name_of(const struct heddle_call *call) {
+	return call->channel != 0 && call->out ? "receive" : names[call->collective];
+}
 
 static bool overlap(const struct heddle_call *call, size_t value) {
 	const char *in = call->in, *out = call->out;
@@ -152,6 +158,7 @@ static void set_call(
 	ticket->reduce = true;
 	ticket->collective = call->collective;
 	ticket->root = (uint16_t)call->root;
+	ticket->channel = call->channel;
 	ticket->room = call->out_count;
 	ticket->op = (uint8_t)given->reduce_op;
 	ticket->order = given->ranked ? HD_GROUP_RANKED : HD_GROUP_ARRIVAL;
@@ -194,9 +201,7 @@ int heddle_reduce_start_call(
 			value
 		);
 	if (hd_worker_is_direct(fabric->worker))
-		return heddle_fail(
-			-EDESTADDRREQ, "controller: %ss need one", names[call->collective]
-		);
+		return heddle_fail(-EDESTADDRREQ, "controller: %ss need one", name_of(call));
 	ticket = heddle_ticket_new(fabric, HEDDLE_DIRECTION_ALLREDUCE);
 	if (!ticket)
 		return heddle_fail(-ENOMEM, "no memory");
@@ -324,7 +329,7 @@ int heddle_reduce_make_call(
 	struct heddle_status *status
 ) {
 	struct heddle_status own = HEDDLE_STATUS_INIT;
-	const char *name = names[call->collective];
+	const char *name = name_of(call);
 	struct heddle_call kept = *call;
 	struct heddle_ticket *ticket = NULL;
 	int rc = heddle_check_status(status);

@@ -51,6 +51,7 @@
 #include "heddle_filter.h"
 #include "heddle_job.h"
 #include "heddle_members.h"
+#include "heddle_send.h"
 #include "heddle_spec.h"
 #include "heddle_state.h"
 #include "heddle_stats.h"

@@ -24,7 +24,7 @@ static const struct arguments_row *const tables[TABLES]
 	   arguments_collective,
 	   arguments_members,
 	   arguments_filter,
-	   arguments_state};
+	   arguments_send, arguments_state};
 
 char arguments_any;
 static const char *running = "setup"; /* the row, to name what dies in it */

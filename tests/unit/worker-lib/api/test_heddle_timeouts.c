@@ -227,6 +227,8 @@ static const struct call {
 	{"heddle_reduce_scatter", call_reduce_scatter, SCHEDULED, SCHEDULED, false},
 	{"heddle_alltoall", call_alltoall, BIT(NO_CONTROLLER), SCHEDULED, false},
 	{"heddle_scatter", call_scatter, BIT(NO_CONTROLLER), SCHEDULED, false},
+	{"heddle_send", call_send, SCHEDULED, SCHEDULED, false},
+	{"heddle_recv", call_recv, SCHEDULED, SCHEDULED, false},
 	{"heddle_progress", call_progress, 0, ALL, false},
 	{"heddle_round_wait", call_round_wait, ALL, ALL, true},
 	{"heddle_leave", call_leave, ALL & ~BIT(INCOMPLETE), ALL, false},

@@ -59,6 +59,8 @@ int call_gather(struct scene *scene);
 int call_reduce_scatter(struct scene *scene);
 int call_alltoall(struct scene *scene);
 int call_scatter(struct scene *scene);
+int call_send(struct scene *scene);
+int call_recv(struct scene *scene);
 int call_progress(struct scene *scene);
 int call_round_wait(struct scene *scene);
 int call_close(struct scene *scene);

@@ -131,6 +131,15 @@ int call_alltoall(struct scene *scene) {
 	return heddle_alltoall(scene->fabric, x, x, VALUES, &options, TIMEOUT_MS, NULL);
 }
 
+/* There is no rank 1. */
+int call_send(struct scene *scene) {
+	return heddle_send(scene->fabric, scene->update, VALUES, 1, NULL, TIMEOUT_MS, NULL);
+}
+
+int call_recv(struct scene *scene) {
+	return heddle_recv(scene->fabric, scene->update, VALUES, 1, NULL, TIMEOUT_MS, NULL);
+}
+
 int call_scatter(struct scene *scene) {
 	const struct heddle_collective_options options = alone();
 	float *x = scene->update;
