@@ -18,6 +18,7 @@ import heddle
 from heddle import native
 
 VALUES, ROUNDS, PATIENCE_S = 50000, 20, 20
+MANY = 20  # messages of a worker to another, at once
 
 
 def values(rank, step=0):
@@ -214,6 +215,70 @@ def test_collectives(job):
     raised(heddle.Error, "index", heddle.block, 3, world, world)
     x = numpy.ones(1, dtype=numpy.float32)  # they are matched as before
     assert job.allreduce(x, timeout=PATIENCE_S).workers == x[0] == world
+
+
+def test_sends(job):
+    """Around a ring, in both directions at once, beside collectives; of many types, and many in flight."""
+    rank, world = job.rank, job.world_size
+    following, before = (rank + 1) % world, (rank - 1) % world
+    for kind in (numpy.float32, numpy.float64, numpy.int8, numpy.uint8, numpy.int64):
+        x, y = (numpy.arange(VALUES) % 100).astype(kind) + kind(rank), numpy.zeros(VALUES, dtype=kind)
+        ticket = job.recv_start(y, before, tag="ring")
+        status = job.send(x, following, tag="ring", timeout=PATIENCE_S)
+        assert (status.state, status.workers) == ("applied", 2), status
+        assert ticket.wait(PATIENCE_S).bytes == x.nbytes and (y == x - kind(rank) + kind(before)).all()
+        assert ticket.members() == tuple(sorted((rank, before)))
+    bits = numpy.frombuffer(b"\x01\x00\xa0\x7f\x00\x00\x00\x80", dtype=numpy.float32)  # a signaling NaN, and -0
+    got = numpy.zeros_like(bits)
+    if rank == 0:
+        job.send(bits, 1, timeout=PATIENCE_S)
+    elif rank == 1:
+        job.recv(got, 0, timeout=PATIENCE_S)
+        assert got.tobytes() == bits.tobytes()
+    many = numpy.zeros((MANY, 2, VALUES), dtype=numpy.int32)  # the k-th with the k-th, whatever is called in between
+    tickets = [job.recv_start(many[k, 0], before) for k in range(MANY)]
+    tickets += [job.recv_start(many[k, 1], following) for k in range(MANY)]
+    x = numpy.ones(VALUES, dtype=numpy.int32)
+    job.allreduce(x, exact=world, timeout=PATIENCE_S)
+    for k in range(MANY):
+        tickets += [job.send_start(numpy.full(VALUES, 1000 * rank + k, dtype=numpy.int32), to)
+                    for to in (before, following)]
+    for ticket in tickets:
+        assert ticket.wait(PATIENCE_S).state == "applied"
+    for k in range(MANY):
+        assert (many[k, 0] == 1000 * before + k).all() and (many[k, 1] == 1000 * following + k).all(), k
+    asyncio.run(passes_on(job))
+    if rank < 2:
+        wrong = raised(heddle.OperationFailed, "mismatch", job.send if rank else job.recv, x[:rank + 1], 1 - rank,
+                       timeout=PATIENCE_S)
+        assert "rank 1 sends 8 bytes of int32" in str(wrong) and "rank 0 receives 4 bytes" in str(wrong), wrong
+        y = numpy.zeros(1, dtype=numpy.int32)  # they are matched as before
+        job.send(x[:1], 0, timeout=PATIENCE_S) if rank else job.recv(y, 1, timeout=PATIENCE_S)
+        assert rank or y[0] == x[0]
+    raised(heddle.Error, "own rank", job.send, x, rank)
+    raised(heddle.Error, "from: -1", job.recv, x, -1)
+    lost = raised(heddle.OperationFailed, "peer", job.recv, x, world + 7, timeout=PATIENCE_S)
+    assert lost.status.reason == "peer" and f"rank {world + 7} is lost" in str(lost), lost
+    if rank == 0:  # no worker sends
+        raised(heddle.TimedOut, "", job.recv, x, 2, timeout=0.1)
+    job.barrier()
+    if rank == 2:
+        lost = raised(heddle.OperationFailed, "peer", job.send, x, 0, timeout=PATIENCE_S)
+        assert "rank 0 has given it up" in str(lost), lost
+    job.barrier()
+
+
+async def passes_on(job):
+    """A message around the ring, by coroutines."""
+    x = numpy.full(VALUES, -1, dtype=numpy.int64)
+    if job.rank == 0:
+        x[:] = 0
+        await job.send_start(x, 1)
+    await job.recv_start(x, (job.rank - 1) % job.world_size)
+    x += 1
+    if job.rank != 0:
+        await job.send_start(x, (job.rank + 1) % job.world_size)
+    assert (x == (job.rank or job.world_size)).all(), x
 
 
 def test_agree(job):

@@ -12,10 +12,10 @@ import weakref
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from . import buffers, equal, native
-from .collectives import Collectives
 from .errors import TimedOut
 from .fabric import Fabric
 from .native import C, checked
+from .sends import Sends
 from .state import StateSharing
 from .ticket import Notifier, Status, Ticket, slice_ms
 
@@ -52,7 +52,7 @@ def _bytes(text):
     return None if text is None else os.fsencode(text)
 
 
-class Job(Collectives, StateSharing):
+class Job(Sends, StateSharing):
     """Joins a job as one worker; leaves it at close() or at the end of a `with` block.
 
     name, tenant: None: HEDDLE_JOB and HEDDLE_TENANT ("default"). tensors: the model that a parameter server keeps, as

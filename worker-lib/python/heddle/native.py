@@ -139,6 +139,8 @@ FUNCTIONS = {
     "heddle_alltoall_start": (_i, [_p, _p, _p, _u64, _to(CollectiveOptions), _to(_p)]),
     "heddle_gather_start": (_i, [_p, _p, _p, _u64, _i, _to(CollectiveOptions), _to(_p)]),
     "heddle_scatter_start": (_i, [_p, _p, _p, _u64, _i, _to(CollectiveOptions), _to(_p)]),
+    "heddle_send_start": (_i, [_p, _p, _u64, _i, _to(CollectiveOptions), _to(_p)]),
+    "heddle_recv_start": (_i, [_p, _p, _u64, _i, _to(CollectiveOptions), _to(_p)]),
     "heddle_share_state": (_i, [_p, _to(StateItem), _size, _to(_u64), _to(StateOptions), _i, _to(Status)]),
     "heddle_block": (_i, [_u64, ctypes.c_uint, ctypes.c_uint, _to(_u64), _to(_u64)]),
     "heddle_ticket_members": (ctypes.c_long, [_p, _to(_i), _size]),
