@@ -187,8 +187,39 @@ def test_objects():
     dist.send(torch.full((3,), float(rank)), (rank + 1) % size)
     ahead.wait()
     assert received.tolist() == [(rank - 1) % size] * 3
-    assert handed == ["allreduce", "recv", "send"], handed
+    assert handed == ["allreduce"], handed
+    messages(rank, size)
     refusals(size)
+
+
+def messages(rank, size):
+    """Messages of many dtypes and shapes, of no values, in flight together, and what ends that differ are told."""
+    following, before = (rank + 1) % size, (rank - 1) % size
+    for dtype in (torch.float32, torch.bfloat16, torch.int16, torch.bool, torch.complex64, torch.float64):
+        given = (torch.arange(6).reshape(2, 3) + rank).to(dtype).t()  # not contiguous
+        taken = torch.zeros(3, 2).to(dtype)
+        work = dist.isend(given, following, tag=7)
+        dist.recv(taken, before, tag=7)
+        work.wait()
+        assert torch.equal(taken, (torch.arange(6).reshape(2, 3) + before).to(dtype).t()), (dtype, taken)
+    works = [dist.isend(torch.zeros(0, 3), following)]
+    dist.recv(torch.zeros(0, 3), before)
+    many = [torch.zeros(100 + one) for one in range(MANY // 2)]
+    works += [dist.irecv(one, before) for one in many]
+    works += [dist.isend(torch.full_like(one, float(len(one) + rank)), following) for one in many]
+    for work in works:
+        work.wait()
+    assert all((one == len(one) + before).all() for one in many)
+    dist.barrier()
+    if rank < 2:
+        try:
+            (dist.send if rank == 0 else dist.recv)(torch.zeros(3), 1 - rank, tag=rank)
+            raise AssertionError("ends with other tags agree")
+        except RuntimeError as error:
+            assert "rank 0 sends 12 bytes" in str(error) and "torch.float32, tag 1" in str(error), error
+    assert refused(dist.recv, torch.zeros(1)) == RuntimeError, "from any source"
+    dist.barrier()
+    assert handed == ["allreduce"], handed
 
 
 def refused(call, *arguments, **more):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The calls of a process group: collectives over a Heddle job, everything else over a Gloo group of the same ranks.
+"""The calls of a process group: collectives, sends and receives over a Heddle job, everything else over a Gloo group of
+the same ranks.
 
-    GroupCalls -- collectives --> heddle.Job
+    GroupCalls -- collectives, send, recv --> heddle.Job
         \\------ all else ---> ProcessGroupGloo
 """
 import errno
 import functools
+import os
 import time
 from datetime import timedelta
 
@@ -26,6 +28,7 @@ _OPERATIONS = {"SUM": "sum", "AVG": "average", "MIN": "min", "MAX": "max", "PROD
 _FOR_GLOO = (
     "_get_sequence_number_for_group", "_set_sequence_number_for_group", "allgather_coalesced")
 _POINT_TO_POINT = ("recv", "recv_anysource", "send")
+_SENDS_OVER_GLOO = os.environ.get("HEDDLE_TORCH_SEND", "") == "gloo"
 # Names of the same methods in versions of PyTorch between 1.13 and 2.15.
 _OTHER_NAMES = {
     "_allgather_base": "all_gather_single", "_reduce_scatter_base": "reduce_scatter_single",
@@ -114,7 +117,7 @@ class GroupCalls:  # pylint: disable=too-many-public-methods  # PyTorch's
             call.finish()
             return call.results
 
-        future = complete(call.ticket, result, timeout=seconds, devices=gpus)
+        future = complete(call.ticket, result, timeout=seconds, devices=gpus, order=call.order)
         self._watch(future)
         return Work(call.ticket.what, future, call.results, self._works)
 
@@ -215,6 +218,29 @@ class GroupCalls:  # pylint: disable=too-many-public-methods  # PyTorch's
             return None
         return self._calls.reduce_scatter(tensor, inputs, op)
 
+    # --- from one rank to another --------------------------------------------------------------------------------
+
+    @_over_heddle
+    def send(self, tensors, dst, tag=0):
+        tensor = _one_of(tensors)
+        if _SENDS_OVER_GLOO or tensor is None or not can_travel(tensor):
+            return None
+        return self._calls.send(tensor, dst, tag)
+
+    @_over_heddle
+    def recv(self, tensors, src, tag=0):
+        tensor = _one_of(tensors)
+        if _SENDS_OVER_GLOO or tensor is None or not can_travel(tensor):
+            return None
+        return self._calls.recv(tensor, src, tag)
+
+    def recv_anysource(self, tensors, tag=0):
+        """Over Gloo, where it finds no message of a rank that sends over Heddle."""
+        if not _SENDS_OVER_GLOO:
+            raise RuntimeError("recv() without a source: messages over Heddle are received from a rank that is named; "
+                               "HEDDLE_TORCH_SEND=gloo at all ranks sends and receives over Gloo instead")
+        return self._hand_over("recv_anysource", (tensors, tag), {})
+
     # --- of one tensor of all ranks ------------------------------------------------------------------------------
 
     @_over_heddle
@@ -300,7 +326,7 @@ def _to_gloo(name):
     return method
 
 
-for _name in _FOR_GLOO + _POINT_TO_POINT:
+for _name in _FOR_GLOO:
     if hasattr(dist.ProcessGroupGloo, _name):
         setattr(GroupCalls, _name, _to_gloo(_name))
 for _name, _known in _OTHER_NAMES.items():

@@ -20,11 +20,13 @@ _BY_BYTES = {1: torch.uint8, 2: torch.float16, 4: torch.float32, 8: torch.float6
 
 
 class Call(NamedTuple):
-    """A collective in flight. finish: is called when the ticket has been applied; results: of the work."""
+    """A collective in flight. finish: is called when the ticket has been applied; results: of the work. order: of the
+    calls that end in their order; None: of the group's collectives."""
 
     ticket: Ticket
     finish: Callable[[], None]
     results: List[torch.Tensor]
+    order: Any = None
 
 
 def can_travel(*tensors: torch.Tensor) -> bool:
@@ -93,6 +95,16 @@ def _nothing() -> None:
     pass
 
 
+def _some(values: torch.Tensor) -> torch.Tensor:
+    """A message has at least one value, which that of an empty tensor does not keep."""
+    return values if values.numel() > 0 else values.new_empty(1)
+
+
+def _mark(tensor: torch.Tensor, tag: int) -> str:
+    """The tag of a message: both ends must give the same."""
+    return f"{tensor.dtype}{' of no values' if tensor.numel() == 0 else ''}, tag {tag}"
+
+
 class Calls:
     """The collectives of one rank. All tensors of a call are alike, and can_travel(), of reductions can_reduce(). op:
     as for Job.allreduce(). Each returns a Call. Error: as of the calls of Job."""
@@ -128,6 +140,15 @@ class Calls:
         values = _values(tensor)
         ticket = self._copy(self._job.broadcast_start, tensor, values, root)
         return Call(ticket, (lambda: _put(values, tensor)) if self._rank != root else _nothing, [tensor])
+
+    def send(self, tensor: torch.Tensor, to: int, tag: int) -> Call:
+        ticket = self._job.send_start(_some(_values(tensor)), to, tag=_mark(tensor, tag))
+        return Call(ticket, _nothing, [tensor], ("to", to))
+
+    def recv(self, tensor: torch.Tensor, source: int, tag: int) -> Call:
+        values = _values(tensor)
+        ticket = self._job.recv_start(_some(values), source, tag=_mark(tensor, tag))
+        return Call(ticket, lambda: _put(values, tensor), [tensor], ("from", source))
 
     def reduce(self, tensor: torch.Tensor, root: int, op: str) -> Call:
         values = _values(tensor)

@@ -17,7 +17,7 @@ _lock = threading.Lock()
 
 
 class _Waiter:
-    """A thread of one job that completes the futures of its tickets, in their order."""
+    """A thread that completes the futures of tickets, in their order."""
 
     def __init__(self):
         self._started = queue.SimpleQueue()
@@ -72,17 +72,18 @@ def _wait(ticket, ends):
             raise Error(errno.EPIPE, "rank 0 does not answer, and its controller: has it ended?")
 
 
-def _waiter(job):
+def _waiter(job, order):
     with _lock:
-        if job not in _waiters:
-            _waiters[job] = _Waiter()
-        return _waiters[job]
+        waiters = _waiters.setdefault(job, {})
+        if order not in waiters:
+            waiters[order] = _Waiter()
+        return waiters[order]
 
 
-def complete(ticket, result, *, timeout=None, devices=None):
-    """A torch.futures.Future of a Ticket; those of one job are completed in the order of these calls. result: makes its
-    value when the ticket has been applied. timeout: seconds. devices: GPUs of the value's tensors."""
+def complete(ticket, result, *, timeout=None, devices=None, order=None):
+    """A torch.futures.Future of a Ticket; those of one job and one `order` are completed in the order of these calls.
+    result: makes its value when the ticket has been applied. timeout: seconds. devices: GPUs of the value's tensors."""
     future = torch.futures.Future(devices=devices) if devices else torch.futures.Future()
     ends = None if timeout is None else time.monotonic() + timeout
-    _waiter(ticket._job).add(ticket, ends, result, future)
+    _waiter(ticket._job, order).add(ticket, ends, result, future)
     return future
