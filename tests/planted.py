@@ -58,6 +58,10 @@ CONTROLLER = [
     Fault("copy-of-sum-not-counted", "controller/transfer/base/ctl_transfers.c",
           "		t->job->replica.sums++;\n", "		t->job->replica.sums += 0;\n", "tests/unit/test_controller_copy"),
     # allreduce/ and slots/
+    Fault("left-out-not-silent", "controller/allreduce/base/ctl_wait.c",
+          "	node->silent = true;\n", "", "tests/unit/test_controller_reduce_wait"),
+    Fault("called-forgotten", "controller/allreduce/base/ctl_wait.c",
+          "	node->reduce_called = called;\n", "", "tests/unit/test_controller_reduce_wait"),
     Fault("lease-not-the-jobs", "controller/slots/ctl_lease.c",
           "	job->lease = lease;\n	TAILQ", "	TAILQ", ALLREDUCE),
     Fault("lease-ends-under-rounds", "controller/allreduce/ctl_reduce.c",

@@ -49,6 +49,7 @@ static const char *const event_names[HD_EVENT_COUNT] = {
 	[HD_EVENT_TARGET] = "target",
 	[HD_EVENT_STEP_WAITS] = "step-waits",
 	[HD_EVENT_STEPPED] = "stepped",
+	[HD_EVENT_LEFT_OUT] = "left-out",
 };
 
 const char *hd_reason_name(enum hd_reason reason) {

@@ -98,6 +98,7 @@ enum hd_event_kind {
 	HD_EVENT_TARGET, /* controller: the job should have aux workers */
 	HD_EVENT_STEPPED, /* server: the next aux COMMITTED events are one synchronous step up to `version`: their mean
 			     times `value`, the scale of change `position` (0: none yet) */
+	HD_EVENT_LEFT_OUT, /* controller: a collective began without this worker, which had not called it for `value` s */
 	HD_EVENT_COUNT
 };
 

@@ -162,19 +162,20 @@ typedef struct hd_ranges hd_ranges;
 /* Registers a node with the controller. Worker: job, rank, model, bound, the number of workers with which the job
  * begins (`world`, 0: not set; all-reduces wait for them); of the newest all-reduce whose sum it has: its round
  * (`world` is then the number of its members), its attempt (`sum_id`, see REDUCE), the earlier rounds that it has
- * (`reduce_had`: bit i is round `reduce_round` - 1 - i) and its oldest round that has not ended (`reduce_from`); when
- * the server makes its steps (`sync`: enum hd_sync; `sync_count`: N, or for a federated job the number of steps by
- * which updates may be late). `flags`: enum hd_register_flag. Server, aggregator: memory. Switch: `host` is its own
- * node of the topology, `slots` the number that this controller can lease in all; a chunk has `count_min` to
- * `count_max` values of a type in `dtypes` (bit d: enum hd_dtype). Worker: the maximum values of its chunks and the
- * types that it can send into slots (none: it uses none); identity of the memory that it can share (0: none). */
+ * (`reduce_had`: bit i is round `reduce_round` - 1 - i), its oldest round that has not ended (`reduce_from`) and the
+ * newest that it has called (`reduce_called`); when the server makes its steps (`sync`: enum hd_sync; `sync_count`: N,
+ * or for a federated job the number of steps by which updates may be late). `flags`: enum hd_register_flag. Server,
+ * aggregator: memory. Switch: `host` is its own node of the topology, `slots` the number that this controller can lease
+ * in all; a chunk has `count_min` to `count_max` values of a type in `dtypes` (bit d: enum hd_dtype). Worker: the
+ * maximum values of its chunks and the types that it can send into slots (none: it uses none); identity of the memory
+ * that it can share (0: none). */
 #define HD_FIELDS_REGISTER(F) \
 	F(u8, role) F(name, host) F(name, tenant) F(name, job_name) F(u32, job) F(u16, worker) \
 	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
 	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation) \
 	F(u16, world) F(u32, reduce_round) F(u8, sync) F(u32, sync_count) F(u8, flags) \
 	F(u32, slots) F(u16, count_min) F(u16, count_max) F(u16, dtypes) F(u64, sum_id) \
-	F(u32, reduce_from) F(u64, reduce_had) F(u64, shared)
+	F(u32, reduce_from) F(u64, reduce_had) F(u64, shared) F(u32, reduce_called)
 /* `reduce_round`: of the job's newest all-reduce that has begun: a worker that joins later continues from there. */
 #define HD_FIELDS_REGISTERED(F) \
 	F(u16, epoch) F(u32, job) F(u32, lease_us) F(u32, interval_us) F(u32, server_ipv4) \
@@ -191,14 +192,15 @@ typedef struct hd_ranges hd_ranges;
 /* Requests one transfer, or to take part in a collective. push: bytes, norm (L2), peak (largest absolute value), base
  * = v(g). pull: have = version held (0 none), conditional: deliver only something newer than `have`. reduce: bytes,
  * op (enum hd_reduce_op), order (enum hd_group_order), have = its oldest open round: earlier ones do not wait for it;
- * peak, for fixed point; avoid: enum hd_group_avoid; `collective` to `tag`: enum hd_collective; `state`: enum
- * hd_request_state; `by_network`: not in shared memory; `values`: of a short one. `attempt` counts from 1 in each round.
- * `weight`: of a federated push (its samples; 0: 1). */
+ * peak, for fixed point; avoid: enum hd_group_avoid; `collective` to `tag`, `values` to `least`: enum hd_collective;
+ * `state`: enum hd_request_state; `by_network`: not in shared memory. `attempt` counts from 1 in each round. `weight`:
+ * of a federated push (its samples; 0: 1). */
 #define HD_FIELDS_REQUEST(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
 	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) \
 	F(u8, order) F(u8, avoid) F(f32, weight) F(u8, collective) F(u16, root) F(u16, exact) F(u64, room) F(name, tag) \
-	F(u8, op) F(u8, state) F(u8, by_network) F(blob, values) F(u32, channel) F(u64, peer_boot)
+	F(u8, op) F(u8, state) F(u8, by_network) F(blob, values) F(u32, channel) F(u64, peer_boot) \
+	F(u32, wait_ms) F(u16, least)
 /* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock. `after`: token of the
  * transfer whose end starts this one (0: start by the clock, or at once without segments). `peer`: the destination of
  * the chunks. `cc_weight`: see hd_cc.h. `exponent`: of FIXED32, a value is sent as value / 2^exponent (two's

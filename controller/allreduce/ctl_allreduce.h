@@ -94,7 +94,8 @@ void ctl_reduce_has_sum(
 	uint16_t worker,
 	struct hd_sink *sink
 );
-/* Begins the round when all workers have asked and there is an aggregator; a late aggregator is waited for. */
+/* Begins the round when all workers have asked, or are not waited for any more, and there is an aggregator; a late
+ * aggregator is waited for. */
 void ctl_reduce_consider(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -158,6 +159,14 @@ int ctl_reduce_send_again(
 	uint16_t worker,
 	struct hd_sink *sink
 );
+
+/* --- ctl_reduce_show.c --- */
+#define CTL_RANKS_BYTES 80
+/* Ranks, as `1, 4 and 3 more`: for which the job's oldest collective waits, and without which one began. */
+struct ctl_reduce_ranks {
+	char waits_for[CTL_RANKS_BYTES], left_out[CTL_RANKS_BYTES];
+};
+void ctl_reduce_waits(const struct ctl_job *job, struct ctl_reduce_ranks *ranks);
 
 /* --- ctl_reduce_switch.c --- */
 /* A switch's report about a lease. */

@@ -6,6 +6,7 @@
 #include "ctl_reduces.h"
 #include "ctl_slots.h"
 #include "ctl_transfers.h"
+#include "ctl_wait.h"
 #include "hd_group.h"
 
 #include <assert.h>
@@ -37,8 +38,14 @@ static uint64_t sum_id(struct hd_controller *c, const struct ctl_job *job, struc
 	return (uint64_t)c->config.epoch << 48 | ++c->sum_ids;
 }
 
-static void start_asked(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r) {
+static void start_asked(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_reduce *r,
+	struct hd_sink *sink
+) {
 	assert(!r->begun);
+	ctl_wait_leave_out(c, job, r, sink);
 	r->sum_id = sum_id(c, job, r);
 	r->scale = job->roster.scale > 0 ? job->roster.scale : 1;
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
@@ -56,24 +63,16 @@ static void start_asked(struct hd_controller *c, struct ctl_job *job, struct ctl
 	c->counters.reduces_inlined += r->inlined;
 }
 
-/* All that are registered, and have neither the result nor left the round. */
-static bool all_have_asked(const struct ctl_job *job, const struct ctl_reduce *r) {
-	if (r->count[CTL_PART_DONE] == 0)
-		return r->count[CTL_PART_ASKED] + r->count[CTL_PART_OUT] == job->worker_count;
-	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
-		if (job->workers[i] && ctl_reduce_is_idle(r, i))
-			return false;
-	return true;
-}
-
 static void tell_wrong(
 	struct hd_controller *c,
 	struct ctl_job *job,
 	struct ctl_reduce *r,
 	struct hd_sink *sink
 ) {
+	if (ctl_wait_is_over(c, job, r))
+		ctl_wait_leave_out(c, job, r, sink);
 	ctl_reduce_tell_wrong(c, job, r, sink);
-	if (all_have_asked(job, r))
+	if (ctl_wait_has_all(job, r))
 		ctl_reduce_forget(c, job, r);
 }
 
@@ -103,13 +102,14 @@ begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct
 		ctl_reduce_drop_all(c, job, r, reason, sink);
 		return;
 	}
-	start_asked(c, job, r);
+	start_asked(c, job, r, sink);
 	ctl_reduce_send(c, job, r, &buffers, sink);
 	ctl_reduce_event(c, job, r, &(struct hd_event){.kind = HD_EVENT_GRANTED}, sink);
 	release(c, job, r, sink);
 }
 
-/* Begins the round when all workers have asked and there is an aggregator; a late aggregator is waited for. */
+/* Begins the round when all workers have asked, or are not waited for any more, and there is an aggregator; a late
+ * aggregator is waited for. */
 void ctl_reduce_consider(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -118,15 +118,16 @@ void ctl_reduce_consider(
 ) {
 	hd_ns patience = hd_ns_add(c->started, ctl_silence(c));
 	enum ctl_reduce_path path;
+	bool over;
 
 	if (r->begun || !job->formed || r->count[CTL_PART_ASKED] == 0)
 		return;
-	if (ctl_call_is_wrong(c, job, r, all_have_asked(job, r))) {
+	over = ctl_wait_is_over(c, job, r);
+	if (ctl_call_is_wrong(c, job, r, over)) {
 		tell_wrong(c, job, r, sink);
 		return;
 	}
-	if (!all_have_asked(job, r)
-	    || r->count[CTL_PART_ASKED] + r->count[CTL_PART_DONE] < r->call.exact || c->paused
+	if (!over || r->count[CTL_PART_ASKED] + r->count[CTL_PART_DONE] < r->call.exact || c->paused
 	    || job->paused)
 		return;
 	if (ctl_reduce_stays(r) || ctl_inline_can(c, r) || ctl_shared_is_possible(job, r)) {
@@ -141,7 +142,7 @@ void ctl_reduce_consider(
 	if (path == CTL_PATH_SLOTS || ctl_reduce_any_aggregator(c, job))
 		r->alone_since = 0;
 	if (path == CTL_PATH_SLOTS) {
-		start_asked(c, job, r);
+		start_asked(c, job, r, sink);
 		ctl_lease_begin(c, job, r, sink);
 		ctl_reduce_event(c, job, r, &(struct hd_event){.kind = HD_EVENT_GRANTED}, sink);
 		return;
@@ -247,7 +248,8 @@ static void fail_one(
 		if (job->workers[i])
 			ctl_reduce_send_void(c, job, job->workers[i], &message, sink);
 	}
-	ctl_reduce_leave_out(job, r);
+	ctl_wait_again(job, r);
+	ctl_wait_exclude(job, r);
 	if (r->count[CTL_PART_ASKED] > 0)
 		ctl_check_by(c, c->now + 1);
 }
@@ -313,10 +315,10 @@ void ctl_reduce_settle(
 	struct ctl_reduce *r,
 	struct hd_sink *sink
 ) {
-	bool none_waits = r->count[CTL_PART_OUT] == 0 || all_have_asked(job, r);
+	bool none_waits = r->count[CTL_PART_OUT] == 0 || ctl_wait_has_all(job, r);
 
 	none_waits = none_waits && r->count[CTL_PART_ASKED] == 0 && r->count[CTL_PART_VOID] == 0
-		&& (!r->wrong || all_have_asked(job, r)); /* all are told what is wrong */
+		&& (!r->wrong || ctl_wait_has_all(job, r)); /* all are told what is wrong */
 	if (r->begun)
 		release(c, job, r, sink);
 	else if (none_waits)

@@ -9,9 +9,11 @@
 #include "ctl_reduces.h"
 #include "ctl_slots.h"
 #include "ctl_transfers.h"
+#include "ctl_wait.h"
 #include "hd_group.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* A member that receives nothing was cut off, or its controller's session was; its values may all have arrived. */
 static bool has_given(const struct ctl_reduce *r, uint16_t worker) {
@@ -51,8 +53,34 @@ refuse(struct hd_controller *c,
 	const struct ctl_denial denial = {
 		.reason = reason,
 		.sum_id = reason == HD_REASON_LATE ? ctl_reduce_sum_id(node->job, m->round) : 0,
+		.open_round = ctl_wait_open_round(node),
 	};
 
+	ctl_refuse_request(c, node, m, &denial, sink);
+}
+
+/* A round began without this worker, as it was silent. */
+static void refuse_silent(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *m,
+	struct hd_sink *sink
+) {
+	char words[HD_TEXT_BYTES_MAX + 1];
+	const struct ctl_denial denial = {
+		.reason = HD_REASON_LATE,
+		.sum_id = ctl_reduce_sum_id(node->job, m->round),
+		.words = words,
+		.open_round = ctl_wait_open_round(node),
+	};
+
+	(void)snprintf(
+		words,
+		sizeof words,
+		"late: call %u began without rank %u, which had not called it in time",
+		m->round,
+		m->worker
+	);
 	ctl_refuse_request(c, node, m, &denial, sink);
 }
 
@@ -78,6 +106,7 @@ void ctl_reduce_request(
 	struct ctl_job *job = node->job;
 	enum hd_reason reason;
 	struct ctl_reduce *r, *next;
+	bool missed;
 
 	assert(node->role == HD_ROLE_WORKER && job);
 	if (m->channel != 0) {
@@ -92,18 +121,26 @@ void ctl_reduce_request(
 			ctl_reduce_drop_out(c, job, r->round, m->worker, sink);
 	}
 	reason = wrong(c, job, m);
-	if (ctl_reduce_is_apart(job, m) && !reason)
+	missed = reason != HD_REASON_REFUSED && ctl_wait_called(c, node, m->round);
+	if (ctl_reduce_is_apart(job, m) && (!reason || missed)) {
 		reason = HD_REASON_LATE;
+		missed = false;
+	}
 	r = ctl_reduce_find(job, m->round);
 	if (!reason && !r) {
 		r = ctl_reduce_add(job, m);
+		if (r)
+			ctl_wait_exclude(job, r);
 		reason = r ? HD_REASON_NONE : HD_REASON_NO_MEMORY;
 	}
 	if (!reason && ctl_roll_must_wait(c, job, r, m, sink))
 		reason = HD_REASON_LATE;
 	if (reason) {
 		c->counters.requests_refused++;
-		refuse(c, node, m, reason, sink);
+		if (missed && reason == HD_REASON_LATE)
+			refuse_silent(c, node, m, sink);
+		else
+			refuse(c, node, m, reason, sink);
 		if (reason == HD_REASON_LATE) {
 			node->reduce_from += node->reduce_from == m->round;
 			ctl_reduce_drop_out(c, job, m->round, m->worker, sink);

@@ -5,6 +5,7 @@
 #include "ctl_pair_ends.h"
 #include "ctl_reduces.h"
 #include "ctl_slots.h"
+#include "ctl_wait.h"
 
 /* A later round may have ended before an earlier one, which the worker then still needs. */
 static bool was_had(const struct hd_msg_register_ *m, uint32_t round) {
@@ -23,6 +24,7 @@ void ctl_reduce_attach(
 	struct ctl_reduce *r, *next;
 
 	job->workers[m->worker]->reduce_from = m->reduce_from;
+	ctl_wait_registered(c, job->workers[m->worker], m->reduce_called);
 	if (m->world > job->world)
 		job->world = m->world;
 	ctl_reduce_count_workers(job);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The shell's tables of nodes, jobs and links. Times are relative to the moment of the answer. */
+#include "ctl_allreduce.h"
 #include "ctl_base.h"
 #include "ctl_registry.h"
 #include "ctl_row.h"
@@ -146,6 +147,9 @@ uint64_t ctl_rows_nodes(const struct hd_controller *c, struct hd_rows *rows) {
 	F(row, sync, TEXT, "when the server makes a step: async, full, nsync, nbatch or federated") \
 	F(row, sync_count, COUNT, \
 		"nsync, nbatch: updates in a step; federated: steps that an update may be late") \
+	F(row, waits_for, TEXT, "ranks that the oldest collective waits for; empty: none") \
+	F(row, left_out, TEXT, \
+		"ranks without which a collective began, as they had not called it in time; until they call") \
 	F(row, integrity, TEXT, "on: chunks between hosts carry a MAC; off: they do not") \
 	F(row, idle_s, REAL_OR_NULL, "seconds since the last worker left; null: it has workers, or has ended") \
 	F(row, ended_s, REAL_OR_NULL, "seconds since the job ended; null: it has not ended")
@@ -222,6 +226,7 @@ job_row(const struct ctl_job *job,
 	double idle_s,
 	double ended_s,
 	struct hd_rows *rows) {
+	struct ctl_reduce_ranks ranks;
 	struct jobs_row row = {
 		.tenant = job->tenant_name,
 		.job = job->name,
@@ -234,6 +239,8 @@ job_row(const struct ctl_job *job,
 		.weight = ctl_job_weight(job),
 		.owed_bytes = job->tenant ? job->tenant->deficit : 0,
 		.warning = job_warning(job),
+		.waits_for = ranks.waits_for,
+		.left_out = ranks.left_out,
 		.sync = hd_sync_name(job->sync),
 		.sync_count = job->sync_count,
 		.integrity = hd_integrity_name(job->unsealed),
@@ -243,6 +250,7 @@ job_row(const struct ctl_job *job,
 
 	if (!hd_row_begin(rows))
 		return;
+	ctl_reduce_waits(job, &ranks);
 	job_numbers(job, &row);
 	job_replica(&job->replica, &row);
 	hd_row_put(rows, &ctl_jobs_row_shape, &row);

@@ -195,6 +195,7 @@ static enum hd_log_level level_of(const struct hd_event *event) {
 	case HD_EVENT_PROMOTED:
 	case HD_EVENT_CHECKPOINT:
 	case HD_EVENT_STEP_WAITS:
+	case HD_EVENT_LEFT_OUT:
 		return HD_LOG_INFO;
 	case HD_EVENT_FALLBACK:
 	case HD_EVENT_ROLLED_BACK:
@@ -281,12 +282,22 @@ static void put_waits(struct hd_out *out, const struct hd_event *event) {
 	    (unsigned long long)event->aux - 1);
 }
 
+static void put_left_out(struct hd_out *out, const struct hd_event *event) {
+	put_node(out, event, HD_ROLE_WORKER);
+	put(out,
+	    ": collective %u began without it, which had not called it within %.1f s",
+	    event->round,
+	    event->value);
+}
+
 static void put_who(struct hd_out *out, const struct hd_event *event) {
 	if (of_node(event)) {
 		put_node(out, event, (uint8_t)(event->aux < 256 ? event->aux : 0));
 	} else if (event->kind == HD_EVENT_NOTICE) {
 		put_node(out, event, HD_ROLE_WORKER);
 		put(out, " is preempted in %.1f s", event->value);
+	} else if (event->kind == HD_EVENT_LEFT_OUT) {
+		put_left_out(out, event);
 	} else if (event->kind == HD_EVENT_PROMOTED) {
 		put_promoted(out, event);
 	} else if (event->kind == HD_EVENT_ROLLED_BACK) {

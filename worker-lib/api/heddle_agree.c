@@ -39,6 +39,7 @@ int heddle_agree(
 	for (unsigned i = 0; i < HASH_BITS; i++)
 		bit[i] = hash[i / 8] >> i % 8 & 1 ? 1.0f : 0.0f;
 	options.tag = "heddle_agree()";
+	options.wait_ms = HEDDLE_WAIT_FOREVER; /* all of them say so, or none */
 	rc = heddle_allreduce(fabric, bit, bit, HASH_BITS, &options, timeout_ms, &own);
 	if (status) {
 		const size_t size = status->size;

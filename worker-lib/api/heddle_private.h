@@ -66,6 +66,8 @@ struct heddle_ticket {
 	bool reduce; /* a collective: data, into and values */
 	uint8_t type, op, order; /* its values', enum hd_dtype; how they are combined */
 	uint8_t collective, state; /* enum hd_collective, enum hd_request_state */
+	uint16_t least;
+	uint32_t wait_ms;
 	uint16_t root, exact;
 	uint32_t channel; /* of a send or receive; else 0 */
 	int *ranks; /* options' */

@@ -26,6 +26,8 @@ int heddle_reduce_begin(struct heddle *fabric, const struct heddle_turn *turn) {
 		.order = ticket->order,
 		.exact = ticket->exact,
 		.state = ticket->state,
+		.least = ticket->least,
+		.wait_ms = ticket->wait_ms,
 		.user = ticket,
 	};
 
@@ -40,6 +42,8 @@ static_assert(
 		&& (int)HD_REDUCE_OP_PRODUCT == (int)HEDDLE_REDUCE_OP_PRODUCT,
 	"operations are the wire's"
 );
+
+static_assert(HEDDLE_WAIT_FOREVER == HD_REDUCE_WAIT_FOREVER, "the wire's");
 
 /* The wire's number of a type; HD_DTYPE_COUNT: there is no such type. */
 static uint8_t wire_type(enum heddle_type type) {
@@ -98,6 +102,15 @@ static int check_options(
 			given->exact,
 			HEDDLE_WORKERS_MAX
 		);
+	if (given->least > HEDDLE_WORKERS_MAX)
+		return heddle_fail(
+			-EINVAL,
+			"least: %u, more than %d (HEDDLE_WORKERS_MAX)",
+			given->least,
+			HEDDLE_WORKERS_MAX
+		);
+	if (given->least > 0 && given->exact > 0)
+		return heddle_fail(-EINVAL, "least: %u, and exact: %u", given->least, given->exact);
 	if (given->tag && strnlen(given->tag, HEDDLE_TAG_BYTES_MAX + 1) > HEDDLE_TAG_BYTES_MAX)
 		return heddle_fail(
 			-EINVAL, "tag: longer than %d (HEDDLE_TAG_BYTES_MAX)", HEDDLE_TAG_BYTES_MAX
@@ -166,6 +179,8 @@ static void set_call(
 	ticket->dtype = given->type == HEDDLE_TYPE_FP32 ? (uint8_t)given->payload : ticket->type;
 	ticket->exact = (uint16_t)given->exact;
 	ticket->state = call->state;
+	ticket->least = (uint16_t)given->least;
+	ticket->wait_ms = given->wait_ms;
 	ticket->ranks = given->ranks;
 	ticket->rank_capacity = given->rank_capacity;
 	if (given->tag)

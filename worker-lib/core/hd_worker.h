@@ -226,6 +226,9 @@ struct hd_reduce_args {
 	uint8_t order; /* enum hd_group_order */
 	uint16_t exact; /* members that it must have; 0: those that are there */
 	uint8_t state; /* enum hd_request_state; HAS: out is NULL */
+	uint16_t least; /* it begins when this number have called; 0: any. Not with exact */
+	uint32_t
+		wait_ms; /* for workers that have not called; 0: the default; HD_REDUCE_WAIT_FOREVER */
 	char tag[HD_NAME_BYTES_MAX + 1]; /* all members must have the same */
 	void *user;
 };

@@ -34,7 +34,8 @@ static bool is_possible(const struct hd_worker *worker, const struct hd_reduce_a
 		&& (barrier || args->in != args->out)
 		&& args->values <= HD_MODEL_BYTES_MAX / hd_dtype_bytes(args->type)
 		&& args->op < HD_REDUCE_OP_COUNT && args->order <= HD_GROUP_RANKED
-		&& args->exact <= HD_WORKERS_MAX && args->root < HD_WORKERS_MAX;
+		&& args->exact <= HD_WORKERS_MAX && args->root < HD_WORKERS_MAX
+		&& args->least <= HD_WORKERS_MAX && (args->least == 0 || args->exact == 0);
 }
 
 int hd_worker_reduce(

@@ -167,6 +167,8 @@ void worker_reduce_ask(
 	request->exact = r->args.exact;
 	request->state = r->args.state;
 	request->by_network = r->by_network || worker->unshared;
+	request->least = r->args.least;
+	request->wait_ms = r->args.wait_ms;
 	request->room = r->args.room * hd_dtype_bytes(r->args.dtype);
 	hd_text_copy(request->tag, sizeof request->tag, r->args.tag);
 	request->values = worker_inline_given(worker, r);

@@ -74,6 +74,7 @@ static void send_register(struct hd_worker *worker, const struct worker_context 
 	body->reduce_had = worker->reduce_had;
 	body->reduce_from = worker_reduce_from(worker);
 	body->shared = worker->unshared ? 0 : worker->config.shared;
+	body->reduce_called = worker->reduce_round;
 	body->flags = (worker->config.observes ? HD_REGISTER_OBSERVER : 0)
 		| (worker->spec.unsealed ? HD_REGISTER_UNSEALED : 0);
 	body->count_max = (uint16_t)(worker->config.chunk_bytes / sizeof(float));

@@ -58,14 +58,23 @@ struct heddle_collective_options {
 	 * nowhere. heddle_ticket_members() has those of others. */
 	int *ranks;
 	size_t rank_capacity;
+	/* How long after the first call of the operation workers that are registered and have not called it are waited
+	 * for; then it starts without them. 0: the default, 1 s (the detection time); with `least` until that many
+	 * have called; with `exact`, and of a barrier, HEDDLE_WAIT_FOREVER: as long as they are registered. See
+	 * "Workers that do not call" below. */
+	uint32_t wait_ms;
+	/* It starts when at least this number of workers have called: HEDDLE_REASON_MEMBERS if fewer are left. With
+	 * wait_ms 0 these are the first that call. 0: any number. Not with `exact`. */
+	unsigned least;
 };
+#define HEDDLE_WAIT_FOREVER UINT32_MAX
 #define HEDDLE_TAG_BYTES_MAX 63
 #ifdef __cplusplus
 #define HEDDLE_COLLECTIVE_OPTIONS_INIT                                                             \
 	{                                                                                          \
 		sizeof(struct heddle_collective_options), HEDDLE_MEMORY_HOST, 0, 0,                \
 			HEDDLE_PAYLOAD_FP32, HEDDLE_REDUCE_OP_SUM, 0, HEDDLE_TYPE_FP32, 0, 0, 0,   \
-			0, 0                                                                       \
+			0, 0, 0, 0                                                                 \
 	}
 #else
 #define HEDDLE_COLLECTIVE_OPTIONS_INIT                                                             \
@@ -79,12 +88,17 @@ struct heddle_collective_options {
  * elements each, of options.type (NULL: fp32), of the caller's values and of the result, aligned to the type; the same
  * buffer (in place) or disjoint. out is undefined until the ticket is APPLIED. The k-th call of one worker is matched
  * with the k-th call of the others. These must be the same operation with the same count and options (type, payload,
- * reduce_op, ranked, exact, tag): HEDDLE_REASON_MISMATCH for all of them if not, and the words of
- * heddle_ticket_error() name both calls. A round starts when all registered workers have called (the first round: when
- * HEDDLE_WORLD_SIZE workers have). At most
- * HEDDLE_COLLECTIVES_MAX rounds run at once; later calls wait. The values travel to the aggregators (heddle-aggregator)
- * in shards sized to what each host's link can carry. A job that only uses all-reduce needs no model (a description
- * without tensors) and no server.
+ * reduce_op, ranked, exact, tag, wait_ms, least): HEDDLE_REASON_MISMATCH for all of them if not, and the words of
+ * heddle_ticket_error() name both calls. A round starts when all registered workers have called, or are not waited for
+ * any more (the first round: when HEDDLE_WORLD_SIZE workers have registered). At most HEDDLE_COLLECTIVES_MAX rounds
+ * run at once; later calls wait. The values travel to the aggregators (heddle-aggregator) in shards sized to what each
+ * host's link can carry. A job that only uses all-reduce needs no model (a description without tensors) and no server.
+ * Workers that do not call. A round starts without a worker that is registered and has not called it within
+ * options.wait_ms. Later rounds do not wait for that worker at all, until it calls: its call ends as FAILED with
+ * HEDDLE_REASON_LATE, and its next call is matched with the others' next, which wait for it again. A worker is waited
+ * for in any case while it is in an earlier round that goes on, for wait_ms after it has registered or called an
+ * earlier round, and when it has called this one. By default the first round of a job with HEDDLE_WORLD_SIZE waits for
+ * 30 s, and a round with a root for the root as long as it is registered, and for the others 1 s after the root's call.
  * Failures. A worker that dies is excluded from the rounds that start after 1 s. If a worker or an aggregator dies
  * during a round, the round is repeated without it. FAILED with HEDDLE_REASON_LATE: the others have the sum and this
  * worker can no longer get it; copy the state of another worker, and the next call is matched with their next call. A

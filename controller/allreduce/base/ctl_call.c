@@ -3,8 +3,9 @@
  * What the members of a round call, and what makes a round impossible:
  *
  *   they call different things     MISMATCH
- *   it must have N members         MEMBERS: fewer are left, or more have called
- *   it has a root                  ROOT: the root is lost, or takes no part
+ *   it must have N members         MEMBERS: fewer are left, or have called in time, or more have called
+ *   it must have N or more         MEMBERS: fewer are left
+ *   it has a root                  ROOT: the root is lost, takes no part, or has not called in time
  *
  * All members are told the same. A member that was there, and is not any more, is known to be lost; one that has never
  * been there may still come, soon if the job has made rounds already.
@@ -19,7 +20,7 @@
 #include <string.h>
 
 /* Enough for the longest words of a call. */
-#define CALL_WORDS 120
+#define CALL_WORDS 144
 
 static bool has_root(uint8_t collective) {
 	switch (collective) {
@@ -31,6 +32,10 @@ static bool has_root(uint8_t collective) {
 	default:
 		return false;
 	}
+}
+
+bool ctl_call_has_root(const struct ctl_call *call) {
+	return has_root(call->collective);
 }
 
 bool ctl_shard_gives(const struct ctl_reduce *r, const struct ctl_shard *shard, uint16_t worker) {
@@ -107,7 +112,8 @@ static bool is_valid_state(const struct hd_msg_request *m) {
 
 bool ctl_call_is_valid(const struct hd_msg_request *m) {
 	if (m->collective >= HD_COLLECTIVE_SEND || m->order > HD_GROUP_RANKED
-	    || m->exact > HD_WORKERS_MAX
+	    || m->exact > HD_WORKERS_MAX || m->least > HD_WORKERS_MAX
+	    || (m->least > 0 && m->exact > 0)
 	    || m->root >= (has_root(m->collective) ? HD_WORKERS_MAX : 1))
 		return false;
 	if (!hd_dtype_is_element(m->dtype) || m->op >= HD_REDUCE_OP_COUNT || !is_valid_state(m))
@@ -126,6 +132,8 @@ void ctl_call_take(const struct hd_msg_request *m, struct ctl_call *call) {
 		.order = m->order,
 		.root = m->root,
 		.exact = m->exact,
+		.least = m->least,
+		.wait_ms = m->wait_ms,
 		.bytes = m->bytes,
 		.roll = m->state == HD_REQUEST_ROLL,
 	};
@@ -135,7 +143,8 @@ void ctl_call_take(const struct hd_msg_request *m, struct ctl_call *call) {
 static bool is_same(const struct ctl_call *a, const struct ctl_call *b) {
 	return a->collective == b->collective && a->dtype == b->dtype && a->op == b->op
 		&& a->order == b->order && a->root == b->root && a->exact == b->exact
-		&& a->bytes == b->bytes && a->roll == b->roll && strcmp(a->tag, b->tag) == 0;
+		&& a->least == b->least && a->wait_ms == b->wait_ms && a->bytes == b->bytes
+		&& a->roll == b->roll && strcmp(a->tag, b->tag) == 0;
 }
 
 /* As `all-reduce of 4096 bytes of fp32, exactly 4 members, tag "layer 3"`. */
@@ -168,7 +177,7 @@ static void describe(const struct ctl_call *call, char words[CALL_WORDS]) {
 		[HD_REDUCE_OP_MAX] = " (maximum)",
 		[HD_REDUCE_OP_PRODUCT] = " (product)",
 	};
-	char bytes[64] = "", root[16] = "", exact[24] = "";
+	char bytes[64] = "", root[16] = "", exact[32] = "", wait[24] = "";
 
 	if (call->bytes > 0)
 		(void)snprintf(
@@ -183,15 +192,22 @@ static void describe(const struct ctl_call *call, char words[CALL_WORDS]) {
 		(void)snprintf(root, sizeof root, ", root %u", call->root);
 	if (call->exact > 0)
 		(void)snprintf(exact, sizeof exact, ", exactly %u members", call->exact);
+	if (call->least > 0)
+		(void)snprintf(exact, sizeof exact, ", at least %u members", call->least);
+	if (call->wait_ms == HD_REDUCE_WAIT_FOREVER)
+		(void)snprintf(wait, sizeof wait, ", waits for all");
+	else if (call->wait_ms > 0)
+		(void)snprintf(wait, sizeof wait, ", waits %u ms", call->wait_ms);
 	(void)snprintf(
 		words,
 		CALL_WORDS,
-		"%s%s%s%s%s",
+		"%s%s%s%s%s%s",
 		names[call->collective],
 		ops[call->op],
 		bytes,
 		root,
-		exact
+		exact,
+		wait
 	);
 }
 
@@ -306,7 +322,7 @@ bool ctl_reduce_stays(const struct ctl_reduce *r) {
 /* That number of members was there, or does not come. Those of a job that begins are waited for. */
 static bool
 are_missed(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r, bool all) {
-	const uint32_t count = r->call.exact;
+	const uint32_t count = r->call.exact > 0 ? r->call.exact : r->call.least;
 	hd_ns until;
 
 	if (r->count[CTL_PART_OUT] > 0 || job->most_workers >= count
@@ -329,24 +345,36 @@ static bool has_wrong_members(
 	bool all
 ) {
 	const uint32_t exact = r->call.exact;
+	const uint32_t needed = exact > 0 ? exact : r->call.least;
+	const uint32_t have = r->count[CTL_PART_ASKED] + r->count[CTL_PART_DONE];
 	uint32_t here = job->worker_count - r->count[CTL_PART_OUT];
 
-	if (exact == 0)
+	if (needed == 0)
 		return false;
 	for (uint16_t i = 0; r->count[CTL_PART_DONE] > 0 && i < HD_WORKERS_MAX; i++)
 		here += r->part[i] == CTL_PART_DONE && !job->workers[i]; /* left with its result */
-	if (here >= exact)
+	if (here >= needed)
 		r->short_since = 0;
-	if (here < exact && are_missed(c, job, r, all))
+	if (here < needed && are_missed(c, job, r, all))
 		(void)snprintf(
 			r->words,
 			sizeof r->words,
 			"call %u: %u of %u members are left",
 			r->round,
 			here,
-			exact
+			needed
 		);
-	else if (all && r->count[CTL_PART_ASKED] > exact)
+	else if (all && here >= exact && have < exact)
+		(void)snprintf(
+			r->words,
+			sizeof r->words,
+			"call %u: %u of %u members have called it within %u ms",
+			r->round,
+			have,
+			exact,
+			r->call.wait_ms
+		);
+	else if (all && exact > 0 && r->count[CTL_PART_ASKED] > exact)
 		(void)snprintf(
 			r->words,
 			sizeof r->words,
@@ -381,6 +409,14 @@ static bool has_no_root(const struct ctl_job *job, struct ctl_reduce *r, bool al
 			r->words,
 			sizeof r->words,
 			"call %u: its root, rank %u, is lost",
+			r->round,
+			root
+		);
+	else if (all && job->workers[root] && r->part[root] == CTL_PART_NONE)
+		(void)snprintf(
+			r->words,
+			sizeof r->words,
+			"call %u: its root, rank %u, has not called it in time",
 			r->round,
 			root
 		);

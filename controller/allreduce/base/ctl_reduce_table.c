@@ -30,6 +30,8 @@ void ctl_reduce_part(struct ctl_reduce *r, uint16_t worker, enum ctl_part part) 
 	r->count[r->part[worker]]--;
 	r->part[worker] = (uint8_t)part;
 	r->count[part]++;
+	if (r->count[CTL_PART_ASKED] == 0)
+		r->waits_from = 0;
 }
 
 bool ctl_reduce_receives(const struct ctl_reduce *r, uint16_t worker) {
@@ -46,14 +48,6 @@ bool ctl_reduce_receives(const struct ctl_reduce *r, uint16_t worker) {
 /* The worker has not asked, or not again. */
 bool ctl_reduce_is_idle(const struct ctl_reduce *r, uint16_t worker) {
 	return r->part[worker] == CTL_PART_NONE || r->part[worker] == CTL_PART_VOID;
-}
-
-/* Workers that have ended this round already, and those that came later, are not waited for. */
-void ctl_reduce_leave_out(const struct ctl_job *job, struct ctl_reduce *r) {
-	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
-		if (job->workers[i] && ctl_reduce_is_idle(r, i)
-		    && job->workers[i]->reduce_from > r->round)
-			ctl_reduce_part(r, i, CTL_PART_OUT);
 }
 
 void ctl_reduce_set_call(struct ctl_reduce *r, const struct hd_msg_request *m) {
@@ -78,7 +72,6 @@ struct ctl_reduce *ctl_reduce_add(struct ctl_job *job, const struct hd_msg_reque
 	ctl_reduce_set_call(r, m);
 	TAILQ_INSERT_TAIL(&job->reduces, r, entry);
 	job->reduce_count++;
-	ctl_reduce_leave_out(job, r);
 	return r;
 }
 

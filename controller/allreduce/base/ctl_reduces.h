@@ -10,9 +10,7 @@ struct ctl_reduce *ctl_reduce_find(const struct ctl_job *job, uint32_t round);
 void ctl_reduce_part(struct ctl_reduce *r, uint16_t worker, enum ctl_part part);
 /* The worker has not asked, or not again. */
 bool ctl_reduce_is_idle(const struct ctl_reduce *r, uint16_t worker);
-/* Workers that have ended this round already, and those that came later, are not waited for. */
-void ctl_reduce_leave_out(const struct ctl_job *job, struct ctl_reduce *r);
-/* NULL: limit or memory. */
+/* No worker is OUT of it yet (ctl_wait_exclude()). NULL: limit or memory. */
 struct ctl_reduce *ctl_reduce_add(struct ctl_job *job, const struct hd_msg_request *m);
 /* The round is of this call. */
 void ctl_reduce_set_call(struct ctl_reduce *r, const struct hd_msg_request *m);
@@ -61,6 +59,7 @@ bool ctl_shard_takes(const struct ctl_reduce *r, const struct ctl_shard *shard, 
 bool ctl_call_is_copy(const struct ctl_call *call);
 /* It has a root, which has not asked. */
 bool ctl_call_lacks_root(const struct ctl_reduce *r);
+bool ctl_call_has_root(const struct ctl_call *call);
 /* Each member has a block of the values. */
 bool ctl_call_has_blocks(const struct ctl_call *call);
 /* Whether a round can be of this call. */
@@ -73,7 +72,8 @@ bool ctl_call_differs(struct ctl_reduce *r, const struct hd_msg_request *m);
 bool ctl_call_size(struct ctl_reduce *r);
 /* No value leaves its member: a barrier, a copy with one member only, or a broadcast to members that have it. */
 bool ctl_reduce_stays(const struct ctl_reduce *r);
-/* Whether the round cannot be, now that those that are here have asked, `all` or some: r->wrong then says why. */
+/* Whether the round cannot be, now that those that are here have asked, all that it waits for or some: r->wrong then
+ * says why. */
 bool ctl_call_is_wrong(
 	struct hd_controller *c,
 	const struct ctl_job *job,

@@ -44,6 +44,9 @@
 	  "all-reduces that failed: void, or a member or an aggregator was lost")                  \
 	C(pairs, "pairs", "sends begun, each with its receive")                                    \
 	C(pairs_failed, "pairs", "of these, voided: repeated, if both ends are left")              \
+	C(left_out,                                                                                \
+	  "workers",                                                                               \
+	  "workers without which a round began: they had not called it in time")                   \
 	C(reduces_switched, "rounds", "all-reduces started through a switch")                      \
 	C(reduces_shared, "rounds", "all-reduces started in memory that all members share")        \
 	C(reduces_inlined, "rounds", "collectives whose values came with their requests")          \

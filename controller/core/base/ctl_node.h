@@ -54,6 +54,12 @@ struct ctl_node {
 	uint16_t worker; /* also of an aggregator with a host_job */
 	uint32_t reduce_from; /* its oldest all-reduce that has not ended, as it said last */
 	uint64_t shared; /* identity of the memory that it can share with others; 0: none */
+	/* Which rounds wait for it (ctl_wait.c): */
+	uint32_t reduce_called; /* the newest that its program has called, as far as is known */
+	uint32_t
+		reduce_missed; /* the newest that began without it, as it had not called; 0: none */
+	bool silent; /* a round waited for it and began without it, and it has called none since */
+	hd_ns silent_from; /* it registered, called, or was in a round: it is waited for from then on */
 	uint32_t tracked; /* its transfers, pending and open */
 	hd_ns place; /* when it may register; 0: it has not asked yet, or is registered */
 	hd_ns rank_refused; /* since then a process of another host holds its rank; 0: no */

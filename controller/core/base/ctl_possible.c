@@ -84,5 +84,7 @@ const char *ctl_reduce_fields_wrong(
 	/* The oldest that has not ended may be the next round. */
 	if (m->reduce_from && !ctl_round_is_possible(c, known, m->reduce_from - 1))
 		return "reduce_from: more than 1024 (HD_TICKETS_MAX) ahead of the job's newest all-reduce";
+	if (m->reduce_called && !ctl_round_is_possible(c, known, m->reduce_called - 1))
+		return "reduce_called: more than 1024 (HD_TICKETS_MAX) ahead of the job's newest all-reduce";
 	return NULL;
 }

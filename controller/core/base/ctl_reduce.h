@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Private to controller/: all-reduces. A round begins when every worker of the job has asked for it; its values are cut
- * into shards over the aggregators (hd_shards.h), each a group whose inputs and outputs are the workers.
+ * Private to controller/: all-reduces. A round begins when every worker of the job has asked for it, or is not waited
+ * for any more (ctl_wait.c); its values are cut into shards over the aggregators (hd_shards.h), each a group whose
+ * inputs and outputs are the workers.
  *
  *   REQUEST(reduce) of each worker --> GROUP to the aggregators, REDUCE to the workers --> REPORT of each worker
  *
  * A job that gave its initial number of workers waits for that many once. After that a round needs all registered
- * workers; a lost worker is not waited for. A new controller waits for as many workers as the newest sum had, but only
- * for the time that they need to notice the loss of the old controller; aggregators have the same time to register. A
- * worker that ended a round, with its sum or without, repeats that in its next request, as its REPORT may be lost.
+ * workers, except those whose time is over; a lost worker is not waited for. A new controller waits for as many
+ * workers as the newest sum had, but only for the time that they need to notice the loss of the old controller;
+ * aggregators have the same time to register. A worker that ended a round, with its sum or without, repeats that in its
+ * next request, as its REPORT may be lost.
  *
  * When an aggregator or a member is lost during a round, the whole round is void and all workers ask again. A worker
  * that already has its sum is not asked to repeat the round, and the others are told that it is lost. A worker that the
@@ -28,6 +30,9 @@
 #define CTL_REDUCE_PATIENCE_NS (10 * HD_SECOND) /* how long a round waits for an aggregator */
 /* How long a job that has made rounds waits for a member that a round must have and that this process never saw. */
 #define CTL_REDUCE_MEMBERS_NS (2 * HD_SECOND)
+/* How long the first round of a job that said how many workers it has waits for those that have not called it, if it
+ * does not say: a job's processes load their data and models at different speeds. */
+#define CTL_REDUCE_FIRST_NS (30 * HD_SECOND)
 /* How often the newest round is written to the state directory, while the same workers take part. */
 #define CTL_REDUCE_KEEP_NS HD_SECOND
 
@@ -37,6 +42,8 @@ struct ctl_call {
 	uint8_t dtype, op, order; /* op: enum hd_reduce_op */
 	uint16_t root; /* of a collective that has one, else 0 */
 	uint16_t exact; /* members that it must have; 0: those that are there */
+	uint16_t least; /* that many must have asked; 0: any number */
+	uint32_t wait_ms; /* for those that have not asked; 0: the default */
 	uint64_t bytes; /* of a worker's values, or of its block */
 	char tag[HD_NAME_BYTES_MAX + 1];
 	bool roll; /* HD_REQUEST_ROLL: matched with such calls only */
@@ -81,6 +88,8 @@ struct ctl_reduce {
 	/* Number of the attempt: over all controller processes the largest is the newest. */
 	uint64_t sum_id;
 	float scale; /* of the roster of this attempt */
+	hd_ns waits_from; /* since then it waits for those that have not asked; 0: none has */
+	bool rooted; /* its root has asked: from then on it waits for the others */
 	hd_ns alone_since; /* all have asked, but no node can add; 0: not so */
 	hd_ns short_since; /* all have asked, but they are fewer than there must be; 0: not so */
 	uint32_t count[CTL_PART_DONE + 1]; /* workers by part; NONE is not kept */
@@ -112,6 +121,6 @@ struct ctl_reduce {
 
 struct hd_controller;
 
-#define CTL_REDUCE_WAIT_NS (10 * HD_MS) /* for memory at the aggregators */
+#define CTL_REDUCE_WAIT_NS (10 * HD_MS) /* for memory at the aggregators, and for earlier rounds */
 
 #endif

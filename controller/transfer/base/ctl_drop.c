@@ -81,6 +81,12 @@ void ctl_drop(
 	ctl_send(c, worker, &message, sink);
 }
 
+/* The worker continues after it: after the newest round that has begun, or before an earlier one that waits for it. */
+static uint32_t newest_round(const struct ctl_job *job, uint32_t open_round) {
+	return open_round > 0 && open_round <= job->reduce_round ? open_round - 1 :
+								   job->reduce_round;
+}
+
 void ctl_refuse_request(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -105,8 +111,8 @@ void ctl_refuse_request(
 	/* A round that fails for all of its members is followed by the next one at each of them. */
 	if (request->channel != 0)
 		m->deadline = denial->restart;
-	else if (request->direction == HD_REDUCE && !denial->words)
-		m->deadline = node->job->reduce_round;
+	else if (request->direction == HD_REDUCE && (!denial->words || reason == HD_REASON_LATE))
+		m->deadline = newest_round(node->job, denial->open_round);
 	if (request->direction == HD_PUSH) {
 		node->job->ungranted++;
 		node->job->dropped_for[reason]++;

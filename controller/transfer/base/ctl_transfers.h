@@ -145,6 +145,7 @@ struct ctl_denial {
 	uint64_t sum_id;
 	bool restart; /* of a channel: its pairs are counted from 1 again */
 	const char *words;
+	uint32_t open_round; /* a collective in which the worker can still take part; 0: none */
 };
 void ctl_refuse_request(
 	struct hd_controller *c,

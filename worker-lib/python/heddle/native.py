@@ -55,11 +55,15 @@ class PullOptions(Sized):
                 ("conditional", ctypes.c_int), ("have", ctypes.c_uint64), ("payload", ctypes.c_int)]
 
 
+WAIT_FOREVER = 2**32 - 1  # HEDDLE_WAIT_FOREVER
+
+
 class CollectiveOptions(Sized):
     _fields_ = [("size", ctypes.c_size_t), ("memory", ctypes.c_int), ("stream", ctypes.c_void_p),
                 ("borrow", ctypes.c_int), ("payload", ctypes.c_int), ("reduce_op", ctypes.c_int),
                 ("ranked", ctypes.c_int), ("type", ctypes.c_int), ("exact", ctypes.c_uint), ("tag", ctypes.c_char_p),
-                ("out_count", ctypes.c_uint64), ("ranks", ctypes.c_void_p), ("rank_capacity", ctypes.c_size_t)]
+                ("out_count", ctypes.c_uint64), ("ranks", ctypes.c_void_p), ("rank_capacity", ctypes.c_size_t),
+                ("wait_ms", ctypes.c_uint32), ("least", ctypes.c_uint)]
 
 
 class Status(Sized):

@@ -33,6 +33,13 @@ static void check_options(
 	options.exact = HEDDLE_WORKERS_MAX + 1;
 	refused(call(s, &options), "exact");
 	options = four();
+	options.least = 3;
+	refused(call(s, &options), "least: 3, and exact: 4");
+	options.exact = 0;
+	options.out_count = VALUES;
+	options.least = HEDDLE_WORKERS_MAX + 1;
+	refused(call(s, &options), "least: 4097, more than 4096");
+	options = four();
 	options.tag = "\x01";
 	refused(call(s, &options), "tag: not UTF-8");
 	options = four();

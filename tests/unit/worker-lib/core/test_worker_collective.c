@@ -68,12 +68,15 @@ static void test_giver(void **state) {
 	(void)state;
 	args.root = 5;
 	args.exact = MEMBERS;
+	args.wait_ms = 250;
 	args.out = NULL;
 	hd_text_copy(args.tag, sizeof args.tag, "norms");
 	assert_int_equal(call(s, args), 1);
 	assert_int_equal(last_request(s)->collective, HD_COLLECTIVE_REDUCE);
 	assert_int_equal(last_request(s)->root, 5);
 	assert_int_equal(last_request(s)->exact, MEMBERS);
+	assert_int_equal(last_request(s)->wait_ms, 250);
+	assert_int_equal(last_request(s)->least, 0);
 	assert_int_equal(last_request(s)->bytes, VALUES * sizeof(float));
 	assert_string_equal(last_request(s)->tag, "norms");
 	t.not_in[0] = true;

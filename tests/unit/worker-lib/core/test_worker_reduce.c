@@ -240,6 +240,9 @@ static void test_controller_restarts(void **state) {
 		peer_last(&s->world->controller, HD_MSG_REGISTER)->register_.reduce_round, 1
 	);
 	assert_int_equal(
+		peer_last(&s->world->controller, HD_MSG_REGISTER)->register_.reduce_called, 2
+	);
+	assert_int_equal(
 		peer_last(&s->world->controller, HD_MSG_REGISTER)->register_.world, WORKERS
 	);
 	assert_int_equal(asked(s), 3);
