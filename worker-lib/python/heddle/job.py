@@ -4,6 +4,7 @@ import atexit
 import ctypes
 import errno
 import logging
+import math
 import operator
 import os
 import threading
@@ -213,7 +214,8 @@ class Job(Sends, StateSharing):
         shape and device, or mappings from names to them. It is matched like an all-reduce, but only with other agree()
         calls ("mismatch"). Errors as for allreduce(); TypeError: neither an array nor a tensor."""
         sums = equal.bits_of(equal.digest(*data))
-        return equal.all_equal(sums, self.allreduce(sums, timeout=timeout, tag="Job.agree()").workers)
+        status = self.allreduce(sums, timeout=timeout, tag="Job.agree()", wait=math.inf)
+        return equal.all_equal(sums, status.workers)
 
     def push_start(self, data: Any, base: int, *, payload: str = "fp32", scale: float = 1.0) -> Ticket:
         """Starts a push of one update: the values of the whole model, tensor after tensor, computed at version `base`.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """All-reduces of PyTorch tensors."""
+import math
+
 from . import buffers
 from .torch_future import complete
 
@@ -19,14 +21,15 @@ def _values(tensor, payload):
 def begin_allreduce(job, tensor, *, op, payload="fp32", exact=0):
     """Starts an all-reduce of a tensor in place; returns the Ticket and what is to be called when it has been applied.
     Values travel in the tensor's type; floats of 32 and 16 bits as `payload`, if it is one of 16 bits. exact: as for
-    Job.allreduce(). TypeError: no type for all-reduces."""
+    Job.allreduce(). Waits for all registered workers, as torch does. TypeError: no type for all-reduces."""
     values, payload = _values(tensor.detach(), payload)
 
     def finish():
         if values.data_ptr() != tensor.data_ptr():
             tensor.detach().copy_(values)
 
-    return job.allreduce_start(values, op=op, payload=payload, exact=exact), finish
+    wait = None if exact else math.inf
+    return job.allreduce_start(values, op=op, payload=payload, exact=exact, wait=wait), finish
 
 
 def start_allreduce(job, tensor, *, op, payload="fp32"):
