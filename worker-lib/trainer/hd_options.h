@@ -19,6 +19,7 @@
 struct train_reduce {
 	uint32_t bucket_kib;
 	uint64_t check_every; /* steps between comparisons of the models; 0: at the end */
+	uint32_t wait_ms; /* that a step waits for a worker; 0: as long as it is registered */
 	const char *step_log;
 };
 extern const struct hd_option train_reduce_options[];

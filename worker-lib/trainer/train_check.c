@@ -7,6 +7,7 @@
 
 #define BUCKET_KIB_MAX (1 << 22)
 #define STEPS_MAX 1000000000
+#define WAIT_MS_MAX 86400000
 #define TAU_MAX 16 /* defaults of options that may not be given */
 #define INFLIGHT 2
 #define EVERY_MS 500
@@ -31,6 +32,15 @@ const struct hd_option train_reduce_options[] = {
 		STEPS_MAX,
 		"allreduce: also after every Nth step, compares the models of all (0: at the end)"
 	),
+	HD_OPTION_U32(
+		"wait-ms",
+		"N",
+		struct train_reduce,
+		wait_ms,
+		0,
+		WAIT_MS_MAX,
+		"allreduce: ms that a step waits for a worker (0: as long as it is registered)"
+	),
 	HD_OPTION_TEXT(
 		"step-log",
 		"FILE",
@@ -44,6 +54,7 @@ const struct hd_option train_reduce_options[] = {
 static int check_reduce(const struct train_reduce *reduce) {
 	const char *name = reduce->bucket_kib > 0 ? "bucket-kib" :
 		reduce->check_every > 0           ? "check-every" :
+		reduce->wait_ms > 0               ? "wait-ms" :
 		reduce->step_log                  ? "step-log" :
 						    NULL;
 

@@ -23,7 +23,7 @@ static int write_settings(struct train_sync *sync) {
 		sync->settings,
 		sizeof sync->settings,
 		"model=%.256s values=%llu seed=%llu lr=%.9g momentum=%.9g weight-decay=%.9g "
-		"scale-rate=%u steps=%llu check-every=%llu bucket-values=%llu",
+		"scale-rate=%u steps=%llu check-every=%llu bucket-values=%llu wait-ms=%u",
 		options->model,
 		(unsigned long long)sync->train->values,
 		(unsigned long long)options->seed,
@@ -33,7 +33,8 @@ static int write_settings(struct train_sync *sync) {
 		base,
 		(unsigned long long)options->steps,
 		(unsigned long long)options->reduce.check_every,
-		(unsigned long long)sync->buckets.each
+		(unsigned long long)sync->buckets.each,
+		options->reduce.wait_ms
 	);
 
 	return length < (int)sizeof sync->settings ? EX_OK :

@@ -81,6 +81,8 @@ struct train_sync {
 	char state[HD_STATE_BYTES];
 };
 
+/* The options of a bucket. All else waits for every worker that is registered. */
+struct heddle_collective_options train_sync_bucket(const struct train_sync *sync);
 /* Waits for a collective, whose ticket stays. status: may be NULL. */
 enum train_end train_sync_wait(
 	struct train_sync *sync,

@@ -36,6 +36,7 @@ greatest(struct train_sync *sync, uint64_t count, const char *tag, struct heddle
 	options.type = HEDDLE_TYPE_INT64;
 	options.reduce_op = HEDDLE_REDUCE_OP_MAX;
 	options.tag = tag;
+	options.wait_ms = HEDDLE_WAIT_FOREVER;
 	rc = heddle_allreduce_start(
 		sync->fabric, sync->maxima, sync->maxima, count, &options, &ticket
 	);
@@ -44,14 +45,22 @@ greatest(struct train_sync *sync, uint64_t count, const char *tag, struct heddle
 
 /* --- attending ------------------------------------------------------------------------------ */
 
-static enum train_end attend_one(struct train_sync *sync, struct hd_total *total) {
+struct heddle_collective_options train_sync_bucket(const struct train_sync *sync) {
+	const uint32_t wait_ms = sync->train->options.reduce.wait_ms;
 	struct heddle_collective_options options = HEDDLE_COLLECTIVE_OPTIONS_INIT;
+
+	options.borrow = 1;
+	options.tag = TRAIN_SYNC_TAG;
+	options.wait_ms = wait_ms > 0 ? wait_ms : HEDDLE_WAIT_FOREVER;
+	return options;
+}
+
+static enum train_end attend_one(struct train_sync *sync, struct hd_total *total) {
+	const struct heddle_collective_options options = train_sync_bucket(sync);
 	struct heddle_ticket *ticket = NULL;
 	enum train_end end;
 	int rc;
 
-	options.borrow = 1;
-	options.tag = TRAIN_SYNC_TAG;
 	hd_bucket_pack_joining(&sync->buckets, sync->give);
 	rc = heddle_allreduce_start(
 		sync->fabric,
@@ -102,6 +111,7 @@ static enum train_end broadcast(
 	options.borrow = 1;
 	options.type = type;
 	options.tag = TRAIN_SYNC_TAG;
+	options.wait_ms = HEDDLE_WAIT_FOREVER;
 	rc = heddle_broadcast_start(sync->fabric, data, count, (int)source, &options, &ticket);
 	return finish(sync, rc, ticket, NULL);
 }

@@ -25,10 +25,8 @@ static void start_buckets(struct train_sync *sync, uint32_t ready) {
 		.ends
 		= options->seconds > 0.0 && seconds + sync->step_ms * 1e-3 >= options->seconds,
 	};
-	struct heddle_collective_options how = HEDDLE_COLLECTIVE_OPTIONS_INIT;
+	const struct heddle_collective_options how = train_sync_bucket(sync);
 
-	how.borrow = 1;
-	how.tag = TRAIN_SYNC_TAG;
 	for (; sync->started < ready && sync->start_error == 0; sync->started++) {
 		const uint32_t i = sync->started;
 		float *give = sync->give + i * values;

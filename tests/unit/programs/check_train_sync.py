@@ -57,7 +57,7 @@ def check_refused():
     for name, value in REFUSED.items():
         done = run(TRAIN, "--sync", "allreduce", f"--{name}", *([value] if value else []), env={"HEDDLE_JOB": "none"})
         check(done.returncode == 64 and f"{name}: not with --sync allreduce" in done.stderr, (name, done.stderr))
-    for name in ("bucket-kib", "check-every", "step-log"):
+    for name in ("bucket-kib", "check-every", "wait-ms", "step-log"):
         done = run(TRAIN, f"--{name}", "1", env={"HEDDLE_JOB": "none"})
         check(done.returncode == 64 and f"{name}: without --sync allreduce" in done.stderr, done.stderr)
     done = run(TRAIN, "--sync", "allreduce", env={"HEDDLE_JOB": "none", "HEDDLE_SERVER": "127.0.0.1"})

@@ -586,7 +586,7 @@ class Trainer(unittest.TestCase):
         names = re.findall(r"^  --([a-z-]+)(?: \S+)?  +\S", done.stdout, re.MULTILINE)
         self.assertEqual(sorted(names), sorted(
             "data write-data federated straggling client-labels model batch lr momentum weight-decay tau-max div-max "
-            "sync bucket-kib check-every step-log integrity staleness payload pull-payload filter filter-block "
+            "sync bucket-kib check-every wait-ms step-log integrity staleness payload pull-payload filter filter-block "
             "filter-flush local-steps admm seed first-step memory-mb compute-ms compute-schedule inflight synchronous "
             "steps seconds eval-every join-ms grace shards scale-rate json loss-log quiet log-json local evaluate "
             "every-ms target target-commits help version".split()))
