@@ -53,3 +53,10 @@ void allreduce_draw_hosts(struct allreduce_plan *plan) {
 	if (hd_random_chance(&random, 0.4))
 		allreduce_host(plan);
 }
+
+void allreduce_draw_silences(struct allreduce_plan *plan) {
+	struct hd_random random;
+
+	hd_random_init(&random, plan->seed ^ 0x511e7);
+	plan->silences = hd_random_chance(&random, 0.4);
+}

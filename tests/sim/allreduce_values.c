@@ -122,6 +122,7 @@ struct kind allreduce_kind(const struct allreduce_world *w, uint32_t round) {
 		WORKERS_MAX;
 	if (w->plan.mixed && hd_random_chance(&random, 0.7))
 		draw_other(w, &random, &kind);
+	allreduce_set_wait(w, round, &kind);
 	return kind;
 }
 

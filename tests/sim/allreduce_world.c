@@ -48,7 +48,7 @@ static void ended(struct allreduce_worker *worker, struct call *call) {
 	w->others[kind.collective] += applied;
 	if (call->ticket.reason == HD_REASON_MISMATCH && kind.odd == WORKERS_MAX)
 		allreduce_fail(w, "round %u: a mismatch of equal calls", call->round);
-	if (call->ticket.reason == HD_REASON_MEMBERS && kind.exact == 0)
+	if (call->ticket.reason == HD_REASON_MEMBERS && kind.exact == 0 && kind.least == 0)
 		allreduce_fail(w, "round %u: it may have any members", call->round);
 	if (call->ticket.reason == HD_REASON_LATE)
 		worker->late_at = now;
@@ -63,6 +63,7 @@ static void ended(struct allreduce_worker *worker, struct call *call) {
 	}
 	if (applied)
 		allreduce_check(worker, call);
+	allreduce_note_end(worker, call);
 }
 
 static void on_ticket(void *owner, const struct hd_ticket *ticket) {
@@ -77,8 +78,10 @@ static void on_ticket(void *owner, const struct hd_ticket *ticket) {
 		call->ticket = *ticket;
 		call->members = ticket->members ? *ticket->members : (struct hd_roster){0};
 	}
-	if (call && ticket->state == HD_TICKET_SENDING)
+	if (call && ticket->state == HD_TICKET_SENDING) {
 		call->weak = worker->apart;
+		allreduce_note_start(worker, call->round);
+	}
 }
 
 static void on_released(void *owner, uint32_t round, void *user) {
@@ -120,6 +123,8 @@ static void begin_call(struct allreduce_worker *worker, struct call *call) {
 		.order = kind.order,
 		.exact = kind.exact,
 		.state = kind.has >> worker->rank & 1 ? HD_REQUEST_HAS : HD_REQUEST_PLAIN,
+		.least = kind.least,
+		.wait_ms = kind.wait_ms,
 	};
 
 	(void)snprintf(args.tag, sizeof args.tag, "%s", kind.odd == worker->rank ? "odd" : "even");
@@ -141,6 +146,8 @@ static void begin_call(struct allreduce_worker *worker, struct call *call) {
 		call->used = false;
 	else
 		worker->made++;
+	if (call->used)
+		allreduce_note_call(worker, round);
 	worker->newest = round > worker->newest ? round : worker->newest;
 	if (call->used && round != call->round)
 		allreduce_fail(
@@ -150,6 +157,8 @@ static void begin_call(struct allreduce_worker *worker, struct call *call) {
 	worker->next = hd_sim_now(w->sim);
 	if (!w->plan.eager)
 		worker->next += hd_random_below(&w->random, 100) * HD_MS;
+	if (call->used)
+		worker->next += allreduce_silence(worker);
 }
 
 /* --- a run ----------------------------------------------------------------------------------- */
@@ -352,10 +361,11 @@ static void check_blocked(struct allreduce_world *w, hd_ns since, const char *wh
 		}
 }
 
-/* Faults end. No worker is blocked for longer than HD_DETECTION_US + HD_STALL_US and the time to open a session; then
- * all workers go on, and leave. */
+/* Faults end. No worker is blocked for longer than HD_DETECTION_US + HD_STALL_US and the time to open a session (and
+ * for as long as another is silent); then all workers go on, and leave. */
 static void finish(struct allreduce_world *w) {
-	hd_ns bound = (HD_DETECTION_US + HD_STALL_US) * HD_US + 3 * HD_SECOND;
+	hd_ns bound
+		= (HD_DETECTION_US + HD_STALL_US) * HD_US + (w->plan.silences ? 5 : 3) * HD_SECOND;
 	uint64_t before;
 
 	allreduce_recover(w);
@@ -377,6 +387,7 @@ static void finish(struct allreduce_world *w) {
 		if (w->workers[k].core)
 			allreduce_fail(w, "rank %u does not leave", k);
 	check_same(w);
+	allreduce_check_missing(w);
 }
 
 const char *allreduce_run(struct allreduce_world *w, const struct allreduce_plan *plan) {

@@ -106,6 +106,18 @@ struct allreduce_plan {
 	hd_ns until; /* faults and calls until then */
 	uint64_t delays; /* another network for the same rounds */
 	uint32_t calls; /* of each worker; 0: until the end */
+	bool silences; /* workers do not call for a while, and rounds wait for them in all ways */
+	uint32_t falls_silent; /* the last worker does so after this many calls; 0: it does not */
+};
+
+/* The model of silent workers (allreduce_silence.c); times are 0 before the event. */
+struct silences {
+	hd_ns first[ROUNDS_MAX]; /* call of a round */
+	hd_ns called[ROUNDS_MAX][WORKERS_MAX];
+	hd_ns started[ROUNDS_MAX]; /* a round, as a member saw it first */
+	hd_ns ended[ROUNDS_MAX]; /* of a round, at the worker that saw that last */
+	uint8_t without[ROUNDS_MAX]; /* ranks that are missing from a result, or were late */
+	uint64_t late, missing;
 };
 
 struct allreduce_world {
@@ -122,6 +134,7 @@ struct allreduce_world {
 	struct allreduce_worker workers[WORKERS_MAX];
 	struct allreduce_switch switch_on_path;
 	struct ending endings[ROUNDS_MAX][WORKERS_MAX];
+	struct silences silences;
 	struct hd_jobspec spec;
 	struct allreduce_sends *sends; /* NULL: there are none */
 	struct allreduce_sends_totals sent;
@@ -150,6 +163,8 @@ void allreduce_draw_shared(struct allreduce_plan *plan);
 void allreduce_draw_mixed(struct allreduce_plan *plan);
 /* Sends and receives, in some of them. */
 void allreduce_draw_sends(struct allreduce_plan *plan);
+/* Silent workers, in some of them. */
+void allreduce_draw_silences(struct allreduce_plan *plan);
 /* Draws a plan; runs it. NULL, or what is wrong. The world is zeroed by run and can be looked at. */
 void allreduce_draw(uint64_t seed, struct allreduce_plan *plan);
 const char *allreduce_run(struct allreduce_world *w, const struct allreduce_plan *plan);
@@ -169,6 +184,8 @@ struct kind {
 	bool big; /* also with values of which a sum overflows */
 	uint32_t rarity; /* one place in this number is strange */
 	uint16_t exact; /* members that it must have; 0: any */
+	uint16_t least;
+	uint32_t wait_ms;
 	unsigned odd; /* this rank has another tag; WORKERS_MAX: none has */
 	unsigned has; /* ranks, bit by bit, that have a broadcast's values already */
 };
@@ -199,6 +216,19 @@ void allreduce_check_other(
 	const struct kind *kind,
 	const struct call *call
 );
+/* allreduce_silence.c */
+/* How long the round waits for workers that do not call it. */
+void allreduce_set_wait(const struct allreduce_world *w, uint32_t round, struct kind *kind);
+/* How long the worker is silent before its next call. */
+hd_ns allreduce_silence(struct allreduce_worker *worker);
+/* It calls this round. */
+void allreduce_note_call(struct allreduce_worker *worker, uint32_t round);
+/* The worker is told that the round has begun. */
+void allreduce_note_start(struct allreduce_worker *worker, uint32_t round);
+/* Its call has ended, and its result has been checked. */
+void allreduce_note_end(struct allreduce_worker *worker, const struct call *call);
+/* At the end of a run without faults. */
+void allreduce_check_missing(struct allreduce_world *w);
 /* allreduce_faults.c */
 void allreduce_plan_faults(struct allreduce_world *w);
 void allreduce_recover(struct allreduce_world *w);

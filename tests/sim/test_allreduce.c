@@ -6,6 +6,7 @@
  * delays give the same bits. Plain: rounds are sums and averages of fp32 only.
  */
 #include "allreduce_world.h"
+#include "silence_checks.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -54,10 +55,11 @@ static void run(struct allreduce_world *w, uint64_t seed, bool plain, struct tot
 	if (!plain)
 		allreduce_draw_shared(&plan);
 	plan.types = plan.strict = !plain;
-	if (!plain)
+	if (!plain) {
 		allreduce_draw_mixed(&plan);
-	if (!plain)
 		allreduce_draw_sends(&plan);
+		allreduce_draw_silences(&plan);
+	}
 	wrong = allreduce_run(w, &plan);
 	t->seeds++;
 	t->hosted += plan.hosted ? w->applied - w->in_slots - w->in_memory : 0;
@@ -414,6 +416,7 @@ int main(int argc, char **argv) {
 	t.bad += (plain ? 0 : check_kinds(&t) + check_others(&t) + check_sends(&t))
 		+ check_switch(&t);
 	t.bad += check_known(&world) + check_ranked(&world) + check_alone(&world)
-		+ check_leaving(&world) + check_shared(&world);
+		+ check_leaving(&world) + check_shared(&world) + check_falls_silent(&world)
+		+ check_silences(&world);
 	return t.bad ? EXIT_FAILURE : EXIT_SUCCESS;
 }
