@@ -337,6 +337,7 @@ static uint64_t check_shared(struct allreduce_world *w) {
 			.mixed = seed > LEAVING_SEEDS / 3,
 			.calls = 12,
 			.leaves = true,
+			.no_inline = true,
 			.until = 2 * HD_SECOND,
 		};
 		const char *wrong;

@@ -238,6 +238,7 @@ prepare(struct share *s,
 	s->options.type = HEDDLE_TYPE_UINT8;
 	s->options.tag = TAG;
 	s->options.exact = options ? options->exact : 0;
+	s->options.wait_ms = HEDDLE_WAIT_FOREVER; /* alone, a joiner would take its own state for the newest */
 	s->deadline
 		= timeout_ms < 0 ? HD_NEVER : hd_ns_add(hd_driver_now(), (hd_ns)timeout_ms * HD_MS);
 	hd_handover_init(&s->handover, &config);

@@ -17,14 +17,15 @@
 #include <unistd.h>
 
 #define TEXT_BYTES (1 << 17)
-#define TABLES 6
+#define TABLES 7
 static const struct arguments_row *const tables[TABLES]
 	= {arguments_spec,
 	   arguments_handle,
 	   arguments_collective,
 	   arguments_members,
 	   arguments_filter,
-	   arguments_send, arguments_state};
+	   arguments_send,
+	   arguments_state};
 
 char arguments_any;
 static const char *running = "setup"; /* the row, to name what dies in it */
