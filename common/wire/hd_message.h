@@ -196,11 +196,10 @@ typedef struct hd_ranges hd_ranges;
  * `state`: enum hd_request_state; `by_network`: not in shared memory. `attempt` counts from 1 in each round. `weight`:
  * of a federated push (its samples; 0: 1). */
 #define HD_FIELDS_REQUEST(F) \
-	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
-	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) \
-	F(u8, order) F(u8, avoid) F(f32, weight) F(u8, collective) F(u16, root) F(u16, exact) F(u64, room) F(name, tag) \
-	F(u8, op) F(u8, state) F(u8, by_network) F(blob, values) F(u32, channel) F(u64, peer_boot) \
-	F(u32, wait_ms) F(u16, least)
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) F(u64, bytes) F(f32, norm) \
+	F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) F(u8, order) F(u8, avoid) F(f32, weight) F(u8, collective) \
+	F(u16, root) F(u16, exact) F(u64, room) F(name, tag) F(u8, op) F(u8, state) F(u8, by_network) F(blob, values) \
+	F(u32, channel) F(u64, peer_boot) F(u32, wait_ms) F(u16, least)
 /* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock. `after`: token of the
  * transfer whose end starts this one (0: start by the clock, or at once without segments). `peer`: the destination of
  * the chunks. `cc_weight`: see hd_cc.h. `exponent`: of FIXED32, a value is sent as value / 2^exponent (two's

@@ -18,14 +18,14 @@ enum hd_register_flag {
  * (0: those that are there); `wait_ms` how long after the round's first REQUEST workers that have not asked are waited
  * for (0: the default, HD_REDUCE_WAIT_FOREVER: as long as they are registered); `least` how many must have asked (0:
  * any number); `tag` the caller's; `room` the bytes that the worker has for its result (0: enough); `values` all that
- * the worker gives, or nothing. All but room and values, with bytes, dtype and order, must be those of the round's first
+ * the worker gives, or nothing. All but room and values, with bytes, dtype and order, must be those of the first
  * REQUEST. In REDUCE, `bytes` is all that the round is about (of a gather all blocks, of an all-to-all all rows of
  * them), and `shards` has those to which the worker gives or which it receives; with `inlined` the values came with the
  * requests, `values` is what the worker receives, and there are no shards. `inline_bytes` says of which rounds they
- * should come from now on: those in which no member's buffer is longer (0: none). REDUCED goes to a member that receives
- * nothing: those that receive have their results, so its values are not needed any more. In DROP, `deadline` is the
- * job's newest round that has begun, from which the worker continues (0: with the next), `sum_id` the attempt of the
- * result that others have (0: unknown), `text` the error in words.
+ * should come from now on: those in which no member's buffer is longer (0: none). REDUCED goes to a member that
+ * receives nothing: those that receive have their results, so its values are not needed any more. In DROP, `deadline`
+ * is the job's newest round that has begun, from which the worker continues (0: with the next), `sum_id` the attempt of
+ * the result that others have (0: unknown), `text` the error in words.
  */
 enum hd_collective {
 	HD_COLLECTIVE_ALLREDUCE = 0, /* all give all values, all receive the sum */

@@ -97,6 +97,43 @@ static void note(struct ctl_reduce *r, const struct hd_msg_request *m) {
 	r->avoid = r->avoid || (m->avoid != HD_GROUP_AVOID_NOT && m->avoid != HD_GROUP_AVOID_STILL);
 }
 
+/* missed: the round began without the worker, which was silent. */
+static void refuse_call(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *m,
+	enum hd_reason reason,
+	bool missed,
+	struct hd_sink *sink
+) {
+	c->counters.requests_refused++;
+	if (missed && reason == HD_REASON_LATE)
+		refuse_silent(c, node, m, sink);
+	else
+		refuse(c, node, m, reason, sink);
+	if (reason == HD_REASON_LATE) {
+		node->reduce_from += node->reduce_from == m->round;
+		ctl_reduce_drop_out(c, node->job, m->round, m->worker, sink);
+	}
+}
+
+/* The round has begun with its values: it lacks only the answer. */
+static void answer_again(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	struct ctl_reduce *r,
+	const struct hd_msg_request *m,
+	struct hd_sink *sink
+) {
+	r->attempt[m->worker] = m->attempt;
+	ctl_reduce_part(r, m->worker, CTL_PART_STARTED);
+	if (ctl_reduce_send_again(c, node->job, r, m->worker, sink) < 0) {
+		refuse(c, node, m, HD_REASON_NO_MEMORY, sink);
+		ctl_reduce_part(r, m->worker, CTL_PART_OUT);
+	}
+	ctl_reduce_settle(c, node->job, r, sink);
+}
+
 void ctl_reduce_request(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -136,15 +173,7 @@ void ctl_reduce_request(
 	if (!reason && ctl_roll_must_wait(c, job, r, m, sink))
 		reason = HD_REASON_LATE;
 	if (reason) {
-		c->counters.requests_refused++;
-		if (missed && reason == HD_REASON_LATE)
-			refuse_silent(c, node, m, sink);
-		else
-			refuse(c, node, m, reason, sink);
-		if (reason == HD_REASON_LATE) {
-			node->reduce_from += node->reduce_from == m->round;
-			ctl_reduce_drop_out(c, job, m->round, m->worker, sink);
-		}
+		refuse_call(c, node, m, reason, missed, sink);
 		return;
 	}
 	/* A new process of the worker counts its attempts from the start. */
@@ -154,13 +183,7 @@ void ctl_reduce_request(
 	}
 	c->counters.requests++;
 	if (misses(r, m->worker)) {
-		r->attempt[m->worker] = m->attempt;
-		ctl_reduce_part(r, m->worker, CTL_PART_STARTED);
-		if (ctl_reduce_send_again(c, job, r, m->worker, sink) < 0) {
-			refuse(c, node, m, HD_REASON_NO_MEMORY, sink);
-			ctl_reduce_part(r, m->worker, CTL_PART_OUT);
-		}
-		ctl_reduce_settle(c, job, r, sink);
+		answer_again(c, node, r, m, sink);
 		return;
 	}
 	/* A worker that asks again has given up the round in progress, and so it fails for the others. */

@@ -121,6 +121,7 @@ static uint32_t put_shards(
 ) {
 	uint32_t bytes = 0;
 
+	assert(shards || r->shard_count == 0);
 	*token = r->shared;
 	for (uint32_t i = 0; i < r->shard_count; i++) {
 		if (shards[i].out_token == 0 && shards[i].in_token == 0)

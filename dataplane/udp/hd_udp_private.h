@@ -55,11 +55,11 @@
 #define UDP_ROOM_STUCK                                                                             \
 	(20 * HD_MS) /* bytes that have not moved for so long are not those of a queue */
 
-/* While packets have come at this rate, a millisecond, for so many windows, */
+/* While packets have come at this rate, a millisecond, for this number of windows, */
 #define UDP_HOLD_RATE 4
 #define UDP_HOLD_WINDOW (2 * HD_MS)
 #define UDP_HOLD_WINDOWS 2
-/* the thread sleeps until so many more have come, but not longer than this. */
+/* the thread sleeps until this number more have come, but not longer than this. */
 #define UDP_HOLD_PACKETS 16
 #define UDP_HOLD_MOST HD_MS
 /* If that takes less, the kernel hands over many at once anyway, and congestion windows are short for such rates. */
@@ -196,7 +196,7 @@ void udp_send_stranger(struct hd_sink *sink, struct hd_addr peer, const void *pa
 void udp_flush(struct hd_udp *udp);
 
 /* --- hd_udp_hold.c ----------------------------------------------------------------------------- */
-/* So many packets came when the socket was looked at. whole_at: what the core expects (hd_sink_expect()); HD_NEVER:
+/* `packets` came when the socket was looked at. whole_at: what the core expects (hd_sink_expect()); HD_NEVER:
  * no chunks came. */
 void udp_hold_note(struct udp_hold *hold, hd_ns now, uint32_t packets, hd_ns whole_at);
 

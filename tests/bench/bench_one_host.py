@@ -8,8 +8,8 @@ and Gloo's (PyTorch, over loopback).
 
 memory, network: Heddle with a controller only; network has HEDDLE_SHARED_MEMORY=0. A size is that of the longest
 buffer. A time is that of the slowest rank, each round begins with a barrier, and every result is checked. The floor is
-one copy of the buffer by each rank at once (memmove). Each run starts all again, in turn; the table has the median over the runs
-of each run's median. Needs no privileges; without python3-torch Gloo is left out, and that is said.
+one copy of the buffer by each rank at once (memmove). Each run starts all again, in turn; the table has the median over
+the runs of each run's median. Needs no privileges; without python3-torch Gloo is left out, and that is said.
 """
 import argparse
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a byte costs: processor seconds a GB of updates pushed and models pulled, by Heddle and by plain TCP.
+"""The cost of a byte: processor seconds a GB of updates pushed and models pulled, by Heddle and by plain TCP.
 
     tests/netns/bench_bytes.py BUILD [--workers 1,8] [--mbps 50,200,1000] [--bytes N] [--seconds N] [--burst-kb N]
                                [--runs N] [--modes tcp,heddle] [--json FILE]

@@ -51,7 +51,8 @@ def long_table(rows):
         cells = {mode: number(median(modes[mode])) if mode in modes else "-" for mode in NAMES}
         if floor:
             cells["heddle"] += f" ({median(modes['heddle']) / floor:.2f})"
-        line(row["collective"], bytes_of(row["bytes"]), number(floor) if floor else "-", *cells.values(), best_of(modes))
+        line(row["collective"], bytes_of(row["bytes"]), number(floor) if floor else "-", *cells.values(),
+             best_of(modes))
 
 
 def short_table(rows):

@@ -106,7 +106,7 @@ void allreduce_sends_destroy(struct allreduce_world *w) {
 static uint64_t drawn(const struct allreduce_world *w, uint32_t channel, uint32_t number) {
 	struct hd_random random;
 
-	hd_random_init(&random, w->plan.seed * 1000003 + channel * 65537 + number);
+	hd_random_init(&random, w->plan.seed * 1000003 + (uint64_t)channel * 65537 + number);
 	return hd_random_u64(&random);
 }
 

@@ -166,10 +166,10 @@ void state_check_roll(struct state_worker *worker, const struct call *call) {
 	const uint32_t round = call->ticket.round;
 	int best = -1;
 
-	for (uint16_t k = 0; k < w->plan.workers; k++)
-		if (hd_roster_has(&call->members, k)
+	for (uint32_t k = 0; k < w->plan.workers; k++)
+		if (hd_roster_has(&call->members, (uint16_t)k)
 		    && (best < 0 || is_better(&w->said[round][k], &w->said[round][best])))
-			best = k;
+			best = (int)k;
 	if (best < 0 || roll->source != (uint32_t)best || roll->any != w->said[round][best].has
 	    || (roll->any && roll->step != w->said[round][best].version))
 		state_fail(

@@ -66,10 +66,8 @@ struct heddle_ticket {
 	bool reduce; /* a collective: data, into and values */
 	uint8_t type, op, order; /* its values', enum hd_dtype; how they are combined */
 	uint8_t collective, state; /* enum hd_collective, enum hd_request_state */
-	uint16_t least;
-	uint32_t wait_ms;
-	uint16_t root, exact;
-	uint32_t channel; /* of a send or receive; else 0 */
+	uint16_t root, exact, least;
+	uint32_t channel, wait_ms; /* channel: of a send or receive; else 0 */
 	int *ranks; /* options' */
 	size_t rank_capacity;
 	struct hd_roster members; // lock: empty: unknown
@@ -87,7 +85,7 @@ struct heddle_ticket_ring {
 
 struct heddle {
 	pid_t pid;
-	bool manual;
+	bool manual, has_thread;
 	int rank, world_size;
 	struct heddle_options opened; /* a group is opened like it */
 	uint64_t values;
@@ -99,7 +97,6 @@ struct heddle {
 	struct hd_driver *driver;
 	struct hd_worker *worker;
 	pthread_t thread;
-	bool has_thread;
 	struct heddle_aggregator *aggregator; /* beside the worker; NULL: none */
 	struct heddle_shared *shared; /* memory, with other processes; NULL: none */
 	int ended_fd; /* counts ends, for poll() */
@@ -110,8 +107,8 @@ struct heddle {
 	struct heddle_ticket_ring commands, cancels; // lock; only the progress thread takes out
 	struct heddle_ticket_list tickets; // lock
 	struct heddle_then_list due; // lock: functions to be called now
-	bool joined, refused, left, closing, stopping, undriven; // lock; undriven: has no thread
-	bool late; // lock: a collective was late, since heddle_share_state()
+	bool joined, refused, left, closing, stopping; // lock
+	bool undriven, late; // lock; undriven: has no thread; late: since heddle_share_state()
 	int error; // lock: 0, or why nothing goes on: an errno of the socket, -EIO (its core is dead)
 	char error_text[HD_TEXT_BYTES_MAX + 1]; // lock
 	uint64_t version; // lock: of the last JOINED
@@ -120,21 +117,20 @@ struct heddle {
 	uint64_t ends, ends_seen; // lock; changes of the members count too
 	struct hd_roster roster; // lock
 	struct hd_round_info info; // lock: of a federated job
-	bool round_is_new; // lock: no caller has taken it yet
 	struct hd_lack_info lack; // lock: of such a job
-	bool lack_is_new; // lock: the same
+	bool round_is_new, lack_is_new; // lock: no caller has taken it yet
 	struct hd_worker_observation seen; // lock: not handed to the core yet; samples 0: nothing
 	float sent_norm, held_norm; // lock: of the next report; < 0: not known
 	_Atomic hd_ns preempted_at; // writer: any thread, or a signal handler; 0: no notice
-	hd_ns notice_taken, deadline; /* the progress thread's; deadline: what the core said last */
-	enum heddle_core_state core; /* the same */
+	hd_ns notice_taken, deadline,
+		far_at; /* the progress thread's; far_at: to look at devices */
+	enum heddle_core_state core;
 	hd_ns flush_at; // lock: no pushes after it; HD_NEVER: no notice
 	bool sent_away; // lock: the notice is the job's: nothing is to be begun any more
-	hd_ns far_at; /* the progress thread's: when to look at devices; HD_NEVER: nothing is on one */
 	struct heddle_far_list spare_far; // lock
 	unsigned spare_far_count; // lock
-	void *spare; // lock: the last copy that was given back: its pages are there already
-	size_t spare_bytes; // lock
+	void *spare; // lock, spare_bytes too: the last copy that was given back: its pages are there
+	size_t spare_bytes;
 	char refusal[HD_TEXT_BYTES_MAX + 1], trouble[HD_TEXT_BYTES_MAX + 1]; // lock
 	struct hd_worker_stats stats; // lock; writer: the progress thread
 	struct hd_worker_times times[2]; // lock; writer: the progress thread; by direction

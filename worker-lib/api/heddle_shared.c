@@ -205,7 +205,7 @@ static bool is_made_at_once(struct heddle_shared *shared, const struct hd_shared
 	int rc;
 
 	if (shared->queued > 0 || shared->running || shared->segment.token != call->token
-	    || call->values > SHORT_BYTES / hd_dtype_bytes(call->dtype))
+	    || call->values * hd_dtype_bytes(call->dtype) > SHORT_BYTES)
 		return false;
 	shared->call = *call;
 	rc = hd_shared_begin(&shared->run, &shared->segment.map, &shared->call);

@@ -20,7 +20,10 @@
 #define PART_BYTES_DEFAULT (UINT64_C(8) << 20)
 #define TAG "heddle_share_state()"
 
-_Static_assert(HEDDLE_STATE_VERSIONS_MAX == HD_ROLL_STEPS_MAX, "a version is a step of the roll");
+_Static_assert(
+	HEDDLE_STATE_VERSIONS_MAX - HD_ROLL_STEPS_MAX == 0,
+	"a version is a step of the roll"
+);
 
 /* A call in flight. */
 struct flight {
@@ -238,7 +241,8 @@ prepare(struct share *s,
 	s->options.type = HEDDLE_TYPE_UINT8;
 	s->options.tag = TAG;
 	s->options.exact = options ? options->exact : 0;
-	s->options.wait_ms = HEDDLE_WAIT_FOREVER; /* alone, a joiner would take its own state for the newest */
+	s->options.wait_ms
+		= HEDDLE_WAIT_FOREVER; /* alone, a joiner would take its own state for the newest */
 	s->deadline
 		= timeout_ms < 0 ? HD_NEVER : hd_ns_add(hd_driver_now(), (hd_ns)timeout_ms * HD_MS);
 	hd_handover_init(&s->handover, &config);

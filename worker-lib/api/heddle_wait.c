@@ -2,6 +2,7 @@
 /* Blocking helpers: a call and a wait. */
 #include "heddle_private.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@ int heddle_ticket_test(struct heddle_ticket *ticket, struct heddle_status *statu
 		rc = heddle_check_status(status);
 	if (rc < 0)
 		return rc;
+	assert(ticket);
 	pthread_mutex_lock(&ticket->fabric->lock);
 	ended = ticket->ended;
 	copy_status(ticket, status);
@@ -109,6 +111,7 @@ int heddle_ticket_wait(
 		return rc;
 	if ((unsigned)until >= sizeof done / sizeof *done)
 		return heddle_fail(-EINVAL, "until: %d is unknown", (int)until);
+	assert(ticket);
 	pthread_mutex_lock(&ticket->fabric->lock);
 	rc = heddle_wait_until(ticket->fabric, done[until], ticket, timeout_ms);
 	copy_status(ticket, status);

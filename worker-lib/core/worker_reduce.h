@@ -50,24 +50,20 @@ struct worker_reduce {
 	TAILQ_ENTRY(worker_reduce) link;
 	struct hd_reduce_args args;
 	bool ended, by_network; /* by_network: not through shared memory again */
-	uint8_t attempt;
+	uint8_t attempt, avoid; /* avoid: enum hd_group_avoid, the most serious reason so far */
 	uint16_t epoch;
-	uint64_t sum_id, shared; /* of its sum; token of shared memory, 0: not used */
-	uint64_t peer_boot; /* of a send or receive: as in its last REQUEST */
-	uint8_t avoid; /* slots of a switch: enum hd_group_avoid, the most serious reason so far */
+	uint64_t sum_id, shared, peer_boot; /* shared: token of the memory, 0: not used */
 	float peak; /* largest absolute value: for fixed point */
 	hd_ns began, progress_at;
 	uint64_t progress_bytes;
 	uint16_t *half; /* fp32 that travels as 16 bits: what is sent, then what came; or NULL */
-	/* of the attempt on the wire */
-	struct hd_roster members; /* empty: unknown */
+	struct hd_roster members; /* from here on, of the attempt on the wire; empty: unknown */
 	uint32_t index; /* this worker's place among the members */
-	uint64_t total; /* values that it is about; */
+	uint64_t total, given; /* values; the attempt for which it had given when it asked, or 0 */
 	struct worker_range block, gives, takes; /* this worker's block, what it gives and takes */
 	uint32_t shard_count, held, due, turn; /* due: to be received; turn: in `shared` */
 	struct worker_shard *shards;
-	bool lone; /* it receives nothing, and the controller's session was lost: it asks when all has arrived */
-	uint64_t given; /* the attempt for which it had when it asked again; 0: it had not */
+	bool lone; /* receives nothing, and the controller's session was lost: asks when all has arrived */
 };
 
 /* --- worker_reduces.c ----------------------------------------------------------------------- */

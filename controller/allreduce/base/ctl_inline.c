@@ -172,6 +172,7 @@ static int combine(const struct ctl_reduce *r, uint8_t *result) {
 	const struct given *g;
 	uint32_t members = 0;
 
+	assert(count > 0);
 	if (!sum)
 		return -ENOMEM;
 	TAILQ_FOREACH (g, &r->values->given, link) {
@@ -318,11 +319,13 @@ void ctl_inline_reset(struct hd_controller *c, struct ctl_reduce *r) {
 }
 
 void ctl_inline_fini(struct hd_controller *c, struct ctl_reduce *r) {
-	struct given *g;
+	struct given *g, *next;
 
 	ctl_inline_reset(c, r);
-	while (r->values && (g = TAILQ_FIRST(&r->values->given)))
+	for (g = r->values ? TAILQ_FIRST(&r->values->given) : NULL; g; g = next) {
+		next = TAILQ_NEXT(g, link);
 		forget(c, r, g);
+	}
 	free(r->values);
 	r->values = NULL;
 }

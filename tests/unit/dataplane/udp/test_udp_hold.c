@@ -136,7 +136,7 @@ static void nothing(void *core, hd_ns now, struct hd_sink *sink) {
 }
 
 /* A packet that waits in the socket came when the kernel got it, but not before the core's last call. */
-static void test_packets_say_when_they_came(void **state) {
+static void test_packets_have_their_time(void **state) {
 	static const struct hd_core_ops taker_ops = {take, nothing, never},
 					late = {take, nothing, at_once},
 					giver_ops = {take, tick, at_once};
@@ -180,7 +180,7 @@ int main(void) {
 		cmocka_unit_test(test_control_alone_is_never_held),
 		cmocka_unit_test(test_the_end_of_a_transfer_is_not_held),
 		cmocka_unit_test(test_silence_ends_it),
-		cmocka_unit_test(test_packets_say_when_they_came),
+		cmocka_unit_test(test_packets_have_their_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ static void begin(struct round *t, uint8_t collective, uint64_t values, uint32_t
 		  .out = m->out,
 		  .values = values};
 		for (uint64_t k = 0; k < values; k++)
-			m->in[k] = (int32_t)((i + 1) * 100003 + k * 7);
+			m->in[k] = (int32_t)(((uint64_t)i + 1) * 100003 + k * 7);
 		memset(m->out, 0xff, sizeof m->out);
 		m->end = HD_SHARED_MOVED;
 		assert_int_equal(hd_shared_begin(&m->run, &m->map, &m->call), 0);
@@ -106,7 +106,7 @@ static void play(struct round *t) {
 }
 
 static int32_t given(uint32_t member, uint64_t k) {
-	return (int32_t)((member + 1) * 100003 + k * 7);
+	return (int32_t)(((uint64_t)member + 1) * 100003 + k * 7);
 }
 
 static int32_t sum_at(const struct round *t, uint64_t k) {
@@ -162,13 +162,13 @@ static void test_results(void **state) {
 	(void)state;
 	for (uint32_t members = 1; members <= MEMBERS_MAX; members++) {
 		open_round(&t, members, members);
-		for (uint8_t c = HD_COLLECTIVE_ALLREDUCE; c < HD_COLLECTIVE_COUNT; c++)
+		for (int c = HD_COLLECTIVE_ALLREDUCE; c < HD_COLLECTIVE_SEND; c++)
 			for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
 				if (c == HD_COLLECTIVE_BARRIER)
 					continue;
-				begin(&t, c, sizes[s], members - 1);
+				begin(&t, (uint8_t)c, sizes[s], members - 1);
 				play(&t);
-				check(&t, c, sizes[s], members - 1);
+				check(&t, (uint8_t)c, sizes[s], members - 1);
 			}
 		close_round(&t);
 	}
@@ -182,7 +182,7 @@ static uint32_t moves(const struct member *m) {
 /* The others go as far as they can without member 1. */
 static void play_others(struct round *t) {
 	for (int k = 0; k < 1000; k++)
-		step(&t->member[k % 2 * 2]);
+		step(&t->member[k % 2 ? 2 : 0]);
 }
 
 /* Member 1 dies after `at` steps. Returns false when it has no more. */
@@ -194,7 +194,7 @@ static bool die_at(struct round *t, uint64_t values, uint32_t at, bool *killed) 
 	if (moves(&t->member[1]) < at)
 		return false;
 	play_others(t);
-	*killed = hd_shared_kill(&t->member[at % 2 * 2].map, 0);
+	*killed = hd_shared_kill(&t->member[at % 2 ? 2 : 0].map, 0);
 	assert_int_equal(hd_shared_kill(&t->member[2].map, 0), *killed);
 	play_others(t);
 	for (uint32_t i = 0; i < 3; i += 2) {

@@ -314,7 +314,6 @@ static void test_has(void **state) {
 	struct hd_reduce_args args = args_of(s, HD_COLLECTIVE_BROADCAST, VALUES);
 	struct order t = one_shard(VALUES);
 
-	(void)state;
 	args.root = 5;
 	args.out = NULL;
 	args.state = HD_REQUEST_HAS;
@@ -402,7 +401,6 @@ static void behind(struct order *t) {
 }
 
 static void test_malformed(void **state) {
-	(void)state;
 	check_malformed(as_root, receives);
 	check_malformed(as_receiver, gives);
 	check_malformed(as_root, without_members);
@@ -417,7 +415,6 @@ static void test_barrier(void **state) {
 	struct hd_reduce_args args = {.collective = HD_COLLECTIVE_BARRIER};
 	struct order t = one_shard(0);
 
-	(void)state;
 	assert_int_equal(call(s, args), 1);
 	t.shards = 0;
 	begin(s, 1, &t);

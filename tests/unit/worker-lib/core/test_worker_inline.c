@@ -68,9 +68,8 @@ send_result(struct scene *s, uint32_t round, uint64_t bytes, const void *result,
 static void send_reduced(struct scene *s, uint32_t round) {
 	struct hd_message message = {.kind = HD_MSG_REDUCED};
 
-	message.reduced = (struct hd_msg_reduced){
-		.job = hd_job_id("t", "job"), .worker = 3, .round = round, .sum_id = SUM_ID
-	};
+	message.reduced = (struct hd_msg_reduced
+	){.job = hd_job_id("t", "job"), .worker = 3, .round = round, .sum_id = SUM_ID};
 	peer_send(&s->world->controller, &message);
 	run_ms(s->world, 5);
 }
