@@ -111,10 +111,9 @@ struct heddle {
 	bool undriven, late; // lock; undriven: has no thread; late: since heddle_share_state()
 	int error; // lock: 0, or why nothing goes on: an errno of the socket, -EIO (its core is dead)
 	char error_text[HD_TEXT_BYTES_MAX + 1]; // lock
-	uint64_t version; // lock: of the last JOINED
 	_Atomic uint64_t newest; // writer: the progress thread, readers: heddle_is_superseded()
 	uint32_t tau_max; // lock
-	uint64_t ends, ends_seen; // lock; changes of the members count too
+	uint64_t ends, ends_seen, version; // lock: changes of members, too; of the last JOINED
 	struct hd_roster roster; // lock
 	struct hd_round_info info; // lock: of a federated job
 	struct hd_lack_info lack; // lock: of such a job
@@ -129,8 +128,8 @@ struct heddle {
 	bool sent_away; // lock: the notice is the job's: nothing is to be begun any more
 	struct heddle_far_list spare_far; // lock
 	unsigned spare_far_count; // lock
-	void *spare; // lock, spare_bytes too: the last copy that was given back: its pages are there
-	size_t spare_bytes;
+	void *spare; // lock: the last copy that was given back: its pages are there already
+	size_t spare_bytes; // lock
 	char refusal[HD_TEXT_BYTES_MAX + 1], trouble[HD_TEXT_BYTES_MAX + 1]; // lock
 	struct hd_worker_stats stats; // lock; writer: the progress thread
 	struct hd_worker_times times[2]; // lock; writer: the progress thread; by direction
