@@ -221,7 +221,8 @@ void ctl_reduce_cancel(
 	if (!r || m->worker != node->worker || r->part[m->worker] == CTL_PART_NONE)
 		return;
 	c->counters.cancels++;
-	if (r->part[m->worker] == CTL_PART_STARTED) {
+	/* The others have, or get, the result of a short one without this worker. */
+	if (r->part[m->worker] == CTL_PART_STARTED && !r->inlined) {
 		ctl_reduce_fail(c, node->job, r, HD_REASON_CANCELLED, sink);
 		r = ctl_reduce_find(node->job, m->round);
 	}

@@ -85,7 +85,7 @@ void ctl_reduce_worker_down(
 		if (r->part[worker] == CTL_PART_STARTED || r->part[worker] == CTL_PART_GIVEN) {
 			ctl_reduce_part(r, worker, CTL_PART_GONE);
 			/* No member receives it any more: all ask again, and are told that the root is lost. */
-			if (worker == r->call.root && r->receives[worker]
+			if (worker == r->call.root && r->receives[worker] && r->shared == 0
 			    && (r->call.collective == HD_COLLECTIVE_REDUCE
 				|| r->call.collective == HD_COLLECTIVE_GATHER))
 				ctl_reduce_fail(c, job, r, HD_REASON_LEASE, sink);

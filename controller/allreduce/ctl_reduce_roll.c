@@ -9,7 +9,9 @@
  */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
+#include "ctl_inline.h"
 #include "ctl_reduces.h"
+#include "ctl_wait.h"
 
 #include <assert.h>
 
@@ -48,6 +50,10 @@ bool ctl_roll_must_wait(
 		return true;
 	}
 	send_away(c, job, r, sink);
+	ctl_inline_fini(c, r); /* their values have the size of their call */
 	ctl_reduce_set_call(r, m);
+	ctl_wait_exclude(job, r);
+	r->by_network = r->avoid = r->stood_still = false;
+	r->alone_since = 0;
 	return false;
 }

@@ -95,6 +95,7 @@ void ctl_lease_begin(
 	m->sum_id = r->sum_id;
 	m->scale = r->scale;
 	m->waiting = r->waiting;
+	m->inline_bytes = (uint32_t)c->inline_bytes;
 	m->op = r->op;
 	m->slots = lease->slots;
 	m->count = lease->count;

@@ -21,7 +21,7 @@
 #define TAG "heddle_share_state()"
 
 _Static_assert(
-	HEDDLE_STATE_VERSIONS_MAX - HD_ROLL_STEPS_MAX == 0,
+	HEDDLE_STATE_VERSIONS_MAX < HD_ROLL_STEPS_MAX + 1,
 	"a version is a step of the roll"
 );
 
@@ -198,6 +198,8 @@ check(struct heddle *fabric,
       const struct heddle_status *status) {
 	int rc = heddle_check(fabric);
 
+	if (rc == 0)
+		rc = heddle_check_may_wait();
 	if (rc == 0)
 		rc = heddle_check_status(status);
 	if (rc < 0)

@@ -104,8 +104,15 @@ void ctl_inline_take(
 ) {
 	struct given *g = find(r->values, m->worker);
 
-	if (g)
+	if (g && m->values.bytes == r->call.bytes) {
+		g->attempt = m->attempt;
+		memcpy(g->values, m->values.data, m->values.bytes);
+		return;
+	}
+	if (g) {
 		forget(c, r, g);
+		return;
+	}
 	if (m->values.bytes == 0 || m->values.bytes != r->call.bytes || !has_room(c, r))
 		return;
 	if (!r->values) {
@@ -168,11 +175,13 @@ static void put(uint8_t dtype, void *sum, const uint8_t *x, size_t count) {
 static int combine(const struct ctl_reduce *r, uint8_t *result) {
 	const size_t value = hd_dtype_bytes(r->dtype), count = value > 0 ? r->bytes / value : 0;
 	const bool half = hd_dtype_is_half(r->dtype);
-	void *sum = half ? malloc(count * sizeof(float)) : result;
 	const struct given *g;
+	void *sum = result;
 	uint32_t members = 0;
 
 	assert(count > 0);
+	if (half)
+		sum = malloc(count * sizeof(float));
 	if (!sum)
 		return -ENOMEM;
 	TAILQ_FOREACH (g, &r->values->given, link) {
@@ -324,7 +333,8 @@ void ctl_inline_fini(struct hd_controller *c, struct ctl_reduce *r) {
 	ctl_inline_reset(c, r);
 	for (g = r->values ? TAILQ_FIRST(&r->values->given) : NULL; g; g = next) {
 		next = TAILQ_NEXT(g, link);
-		forget(c, r, g);
+		c->inline_held -= r->call.bytes;
+		free(g);
 	}
 	free(r->values);
 	r->values = NULL;

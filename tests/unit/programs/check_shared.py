@@ -171,6 +171,7 @@ def main():
             keys = write_keys(where)
             controller = Program(CONTROLLER, "--listen", "127.0.0.1:0", "--key-file", keys)
             shell = Shell(SHELL, controller.address, keys)
+            shell.does("set", "inline-bytes", "off")  # short ones would go with their requests
             whole(controller.address, keys, shell)
             killed(controller.address, keys, shell)
             all_killed(controller.address, keys)
