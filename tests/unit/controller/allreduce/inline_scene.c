@@ -24,6 +24,7 @@ void give(struct scene *s, uint16_t rank, uint32_t round, const struct offer *of
 	m.request.root = offer->wish.root;
 	m.request.dtype = offer->dtype;
 	m.request.op = offer->op;
+	m.request.state = offer->state;
 	m.request.values.data = offer->values;
 	m.request.values.bytes = offer->bytes;
 	post(s->workers[rank], m);

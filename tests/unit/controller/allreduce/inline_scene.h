@@ -14,7 +14,7 @@ extern const uint32_t given[WORKERS][COUNT];
 
 struct offer {
 	struct wish wish;
-	uint8_t dtype, op, attempt;
+	uint8_t dtype, op, attempt, state;
 	const void *values;
 	uint32_t bytes; /* of values */
 };

@@ -165,6 +165,59 @@ static void test_deaths(void **state) {
 	net_close(&s.net);
 }
 
+/* A worker that calls the roll gave values to it; the others' call has another size. */
+static void test_roll_of_another_size(void **state) {
+	struct offer roll = offer_of(HD_COLLECTIVE_ALLREDUCE, 0, 1, true);
+	struct offer sum = {.wish = {.collective = HD_COLLECTIVE_ALLREDUCE, .bytes = BYTES}};
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	roll.state = HD_REQUEST_ROLL;
+	give(&s, 1, 1, &roll);
+	assert_int_equal(s.net.controller->inline_held, CALL_BYTES);
+	give(&s, 0, 1, &sum);
+	assert_int_equal(drops(&s, 1, HD_REASON_LATE), 1);
+	assert_int_equal(s.net.controller->inline_held, 0);
+	give(&s, 2, 1, &sum);
+	assert_int_equal(reduce_sent(&s, 0)->waiting, 1);
+	assert_false(reduce_sent(&s, 0)->inlined);
+	finish(&s, 0);
+	finish(&s, 2);
+	assert_int_equal(open_rounds(&s), 0);
+	assert_int_equal(s.net.controller->inline_held, 0);
+	net_close(&s.net);
+}
+
+/* One that withdraws when the result is made takes it from no other, and no second one is made. */
+static void test_withdraws_from_a_result(void **state) {
+	struct hd_message m = {.kind = HD_MSG_CANCEL};
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	for (uint16_t i = 0; i < WORKERS; i++) {
+		const struct offer offer = offer_of(HD_COLLECTIVE_ALLGATHER, 0, i, true);
+
+		give(&s, i, 1, &offer);
+	}
+	m.cancel.job = net_push(s.workers[1], 1, 0, 0).request.job;
+	m.cancel.worker = 1;
+	m.cancel.round = 1;
+	m.cancel.direction = HD_REDUCE;
+	m.cancel.attempt = 1;
+	post(s.workers[1], m);
+	net_run(&s.net, HD_MS);
+	assert_int_equal(counters(&s.net)->cancels, 1);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		assert_int_equal(peer_count(s.workers[i], HD_MSG_REDUCE), 1);
+	finish(&s, 0);
+	finish(&s, 2);
+	assert_int_equal(counters(&s.net)->reduces_failed, 0);
+	check_nothing_left(&s);
+	net_close(&s.net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hostile),
@@ -172,6 +225,8 @@ int main(void) {
 		cmocka_unit_test(test_lost_result),
 		cmocka_unit_test(test_failed_member),
 		cmocka_unit_test(test_deaths),
+		cmocka_unit_test(test_roll_of_another_size),
+		cmocka_unit_test(test_withdraws_from_a_result),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
