@@ -22,8 +22,10 @@ struct heddle_state_item {
 
 struct heddle_state_options {
 	size_t size;
-	uint64_t part_bytes; /* of one broadcast, at most; 0: 8 MiB. Alike at all workers */
-	unsigned exact; /* as of heddle_collective_options */
+	uint64_t
+		part_bytes; /* the longest broadcast of a part; 0: 8 MiB. The same at all workers */
+	unsigned
+		exact; /* as in heddle_collective_options. Whatever it is, all registered workers are waited for */
 };
 #ifdef __cplusplus
 #define HEDDLE_STATE_OPTIONS_INIT                                                                  \
@@ -34,10 +36,10 @@ struct heddle_state_options {
 #endif
 
 /*
- * Gives every worker of the job the newest state that one of them has. All workers call this as their next collective,
- * with items of the same names and sizes in the same order. A worker that calls it earlier than the others waits here:
- * their collectives go on without it, and status.waiting of each says so, to all of them alike. So one that joins, or
- * was told HEDDLE_REASON_LATE, calls this at once, and the others when they see that it waits:
+ * Gives every worker of the job the newest state that one of them has. All workers call this as their next collective.
+ * The others' collectives go on without a worker that calls this earlier than they do: it waits here, and
+ * status.waiting of their collectives says so, to all of them alike. So a worker that joins, or was told
+ * HEDDLE_REASON_LATE, calls this at once, and the others call it when they see that it waits:
  *
  *	heddle_share_state(fabric, items, count, &step, NULL, -1, NULL);
  *	while (step < steps) {
@@ -53,22 +55,25 @@ struct heddle_state_options {
  *			heddle_share_state(fabric, items, count, &step, NULL, -1, NULL);
  *	}
  *
- * version: in, that of this worker's state: below HEDDLE_STATE_VERSIONS_MAX, or HEDDLE_STATE_NONE, where the contents
- * of the items do not matter. 0 is an initial state: if no worker has a greater version, that of the lowest rank with 0
- * is given to all others. Out: the newest version. It is the same at all workers, and so are the items: workers that
- * have the newest version already keep theirs, and only call the roll; the others receive it from one that has it. If
- * that one dies, they receive it from another one that has the newest version then. A worker that was told
- * HEDDLE_REASON_LATE since its last heddle_share_state() may lack what others have: its state counts if no other
- * worker has one of a version above 0. The items that came are compared with the source's hash (BLAKE2b-256).
- *
- * No other collective of the handle may be in flight. The items must not be changed meanwhile.
- * options, status: may be NULL. status: workers (of the roll), version, bytes (of the items, if this worker gave or
- * received them, else 0), and of an error the reason.
- * Returns 0 (this worker has kept its state) or 1 (it has received one). -EIO: status.reason is MISMATCH (the items
- * differ; the words name the first that does, and all workers have this error), MEMBERS (options.exact, of all), NONE
- * (the items that came are not those that the source has sent), or another one of heddle_allreduce(). -ENODATA: no
- * worker has a state; all have this error. -ETIMEDOUT, and errors of heddle_allreduce_start(). After an error with
- * which parts of the items were overwritten, *version is HEDDLE_STATE_NONE; after others it is as it was.
+ * items: the same names and sizes in the same order at all workers. They must not be changed during the call, and no
+ * other collective of the handle may be in flight.
+ * version, in: that of this worker's state: below HEDDLE_STATE_VERSIONS_MAX, or HEDDLE_STATE_NONE, where the contents
+ * of the items do not matter. 0 is an initial state: if no worker has a greater version, the lowest rank with 0 gives
+ * its state to all others.
+ * version, out: the newest version. It is the same at all workers, and so are the items. Workers that have the newest
+ * version already keep their items. The others receive them from one that has it; if that one dies, from another one
+ * that has the newest version then. The state of a worker that was told HEDDLE_REASON_LATE since its last
+ * heddle_share_state() may lack steps that others have made: it counts only if no other worker has a version above 0.
+ * After an error with which parts of the items were overwritten, *version is HEDDLE_STATE_NONE; after other errors it
+ * is unchanged. Items that were received are compared with the source's hash (BLAKE2b-256).
+ * options, status: may be NULL. status has workers (of the roll call), version, bytes (of the items, if this worker
+ * gave or received them, else 0), and after an error the reason.
+ * Returns 0 (this worker has kept its state) or 1 (it has received one). Errors:
+ * - -EIO: status.reason is MISMATCH (the items differ; the message names the first that does, and all workers have this
+ *   error), MEMBERS (options.exact; all have it), NONE (the items that were received are not those that the source has
+ *   sent), or another one of heddle_allreduce();
+ * - -ENODATA: no worker has a state; all have this error;
+ * - -ETIMEDOUT, and errors of heddle_allreduce_start().
  */
 int heddle_share_state(
 	struct heddle *fabric,
