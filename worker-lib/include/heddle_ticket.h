@@ -35,12 +35,14 @@ enum heddle_state {
 	HEDDLE_STATE_FAILED = 8
 };
 
-/* Why a push or pull was dropped or has failed. heddle_reason_name() returns the name of a reason. */
+/* Why an operation was dropped or has failed. heddle_reason_name() returns the name of a reason. */
 enum heddle_reason {
 	HEDDLE_REASON_NONE = 0,
 	HEDDLE_REASON_BOUND = 1, /* the controller: it would have exceeded tau_max */
 	HEDDLE_REASON_IDLES = 2, /* its early slot would have left the network idle */
-	HEDDLE_REASON_LATE = 3, /* the server: it exceeded tau_max when it was to be committed */
+	/* Push: it exceeded tau_max when the server was to commit it. Collective: the others have the result, or
+	 * went on without this worker. */
+	HEDDLE_REASON_LATE = 3,
 	HEDDLE_REASON_LOST_BASE = 4, /* its base version was lost in a restart of the server */
 	HEDDLE_REASON_VOID = 5, /* the controller voided its position */
 	HEDDLE_REASON_HOLD = 6, /* the server voided its position after waiting for it */
@@ -54,15 +56,16 @@ enum heddle_reason {
 	HEDDLE_REASON_NOT_MODIFIED = 14, /* conditional pull: no newer version */
 	HEDDLE_REASON_EPOCH = 15, /* granted by a controller that has been superseded */
 	HEDDLE_REASON_CLOSED = 16,
-	HEDDLE_REASON_NO_SERVER = 17,
+	HEDDLE_REASON_NO_SERVER = 17, /* collective: no aggregator is there, or has room */
 	HEDDLE_REASON_TIMEOUT = 18,
 	HEDDLE_REASON_UNKNOWN_KEY = 19,
 	HEDDLE_REASON_VERSION_MISMATCH = 20,
 	HEDDLE_REASON_PREEMPTED = 22, /* its machine is preempted; it did not end in time */
 	HEDDLE_REASON_DEVICE = 24, /* the GPU with the data failed */
-	/* Of collectives; all members have the same, and heddle_ticket_error() has the words. */
-	HEDDLE_REASON_MISMATCH = 25, /* the members have called different ones */
-	HEDDLE_REASON_MEMBERS = 26, /* not exactly as many members as there must be */
+	/* Of collectives, sends and receives. All members (of PEER: the end that is left) have the same reason, and
+	 * heddle_ticket_error() has the message. */
+	HEDDLE_REASON_MISMATCH = 25, /* the members have called different things */
+	HEDDLE_REASON_MEMBERS = 26, /* not `exact` members, or fewer than `least` are left */
 	HEDDLE_REASON_ROOT = 27, /* its root is lost, or takes no part */
 	HEDDLE_REASON_PEER = 28 /* the other end of a send or receive is lost, or has given it up */
 };
@@ -76,14 +79,14 @@ struct heddle_status {
 	int granted; /* 1: by the controller; 0: directly by the server */
 	uint32_t round; /* number of this push or pull of this worker; 0 while it is queued */
 	uint32_t delay; /* push: commits since base, with its own; else 0 */
-	uint32_t workers; /* all-reduce: number of workers in the sum; else 0 */
+	uint32_t workers; /* collective: number of workers that took part; else 0 */
 	uint64_t base;
 	uint64_t version; /* push: after its commit; pull: the version that was delivered */
 	uint64_t bytes; /* on the wire, of the payload type */
 	uint64_t started_ns, ended_ns; /* CLOCK_MONOTONIC; ended_ns 0: not ended yet */
 	float scale; /* all-reduce: heddle_members.scale when the sum was made, the same for all; else 0 */
-	/* collective: workers that waited in heddle_share_state() when it began, the same for all members (of a
-	 * broadcast: of one execution); else 0 */
+	/* collective: number of workers that waited in heddle_share_state() when it began, the same for all members
+	 * (of a broadcast: for those of one execution); else 0 */
 	uint32_t waiting;
 };
 #ifdef __cplusplus
@@ -105,10 +108,12 @@ enum heddle_wait {
 	HEDDLE_WAIT_DURABLE = 3 /* DURABLE, or it never will be: the library has released it */
 };
 
-/* Returns 1 when the ticket has ended (APPLIED, DROPPED, FAILED), else 0. status may be NULL. -EINVAL, -ECHILD. */
+/* Says whether the ticket has ended. status may be NULL. Returns 1 when it has ended (APPLIED, DROPPED, FAILED), else
+ * 0; -EINVAL, -ECHILD. */
 int heddle_ticket_test(struct heddle_ticket *ticket, struct heddle_status *status);
-/* Waits for `until`. status (may be NULL) is set on 0 and -ETIMEDOUT; after -ETIMEDOUT the operation continues. In
- * manual mode it drives the fabric. 0, -ETIMEDOUT, -EINVAL, -ESHUTDOWN, -ECHILD, or an errno of the socket. */
+/* Waits for the event `until`, at most timeout_ms. In manual mode it drives the fabric. status (may be NULL) is set on
+ * 0 and -ETIMEDOUT; after -ETIMEDOUT the operation continues. Returns 0, -ETIMEDOUT, -EINVAL, -ESHUTDOWN, -ECHILD, or
+ * an errno of the socket. */
 int heddle_ticket_wait(
 	struct heddle_ticket *ticket,
 	enum heddle_wait until,
@@ -117,19 +122,21 @@ int heddle_ticket_wait(
 );
 /* How many functions may wait for one ticket. */
 #define HEDDLE_THEN_MAX 16
-/* heddle_ticket_test() says how the ticket has ended. It is valid until the function returns, even if it was freed. */
+/* The type of the functions of heddle_ticket_then(). The ticket is valid until it returns, even if it was freed;
+ * heddle_ticket_test() says how it has ended. */
 typedef void (*heddle_ticket_function)(struct heddle_ticket *ticket, void *argument);
 /*
- * Has `function` called once, when the event has happened for which heddle_ticket_wait() would wait; in this call, if
- * it has already. Otherwise the progress thread calls it (in manual mode, the thread that drives the fabric), or
- * heddle_close(), in which every ticket ends. So it is always called, except in a child of this process. For a push,
- * HEDDLE_WAIT_OUTCOME calls it when the push is APPLIED (a restart of the server can lose that; it is not called a
- * second time), HEDDLE_WAIT_DURABLE when it is DURABLE or never will be: the status says which.
+ * Has `function` called once with `argument`, when the event `until` has happened. (heddle_ticket_wait() waits for the
+ * same events.) If it has happened already, this call calls the function. Otherwise the progress thread does (in manual
+ * mode, the thread that drives the fabric), or heddle_close(), in which every ticket ends. So the function is always
+ * called, except in a child of this process. For a push, HEDDLE_WAIT_OUTCOME calls it when the push is APPLIED (a
+ * restart of the server can lose that; it is not called a second time). HEDDLE_WAIT_DURABLE calls it when the push is
+ * DURABLE or never will be: the status says which.
  * The function must return soon, as nothing is sent or received meanwhile, and must not throw. It may call every
- * function of the library, and begin operations. Those with a timeout_ms return -EDEADLK in it and change nothing,
- * whatever the timeout; heddle_ticket_wait() only where it would wait. When heddle_close() calls it, those that take
- * the handle return -ESHUTDOWN.
- * 0, -ENOSPC (HEDDLE_THEN_MAX functions wait already), -ENOMEM, -EINVAL, -ECHILD.
+ * function of the library, and begin operations. Functions with a timeout_ms return -EDEADLK in it and change nothing,
+ * whatever the timeout; heddle_ticket_wait() does so only where it would wait. When heddle_close() calls the function,
+ * those that take the handle return -ESHUTDOWN.
+ * Returns 0, -ENOSPC (HEDDLE_THEN_MAX functions wait already), -ENOMEM, -EINVAL, -ECHILD.
  */
 int heddle_ticket_then(
 	struct heddle_ticket *ticket,
@@ -137,13 +144,13 @@ int heddle_ticket_then(
 	heddle_ticket_function function,
 	void *argument
 );
-/* Withdraws the operation. 0 (it ends as FAILED, cancelled, unless the server was faster), -EALREADY (HELD or
+/* Withdraws the operation. Returns 0 (it ends as FAILED, cancelled, unless it ends otherwise first), -EALREADY (HELD or
  * ended), -EAGAIN (HEDDLE_COMMANDS_MAX cancellations are queued), -EINVAL, -ECHILD. */
 int heddle_ticket_cancel(struct heddle_ticket *ticket);
 /* Frees the ticket; the operation itself continues. NULL is ignored. */
 void heddle_ticket_free(struct heddle_ticket *ticket);
 
-/* The error in words, if more is known than the reason; else "". Never NULL. The text is valid as long as the
+/* Returns the error in words, if more is known than the reason; else "". Never NULL. The text is valid as long as the
  * ticket. */
 const char *heddle_ticket_error(struct heddle_ticket *ticket);
 
