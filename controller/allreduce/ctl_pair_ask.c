@@ -205,16 +205,30 @@ void ctl_pair_answer(
 	const enum ctl_end end
 		= job ? ctl_pair_end(m->channel, node->worker) : (enum ctl_end)CTL_ENDS;
 	struct ctl_pair *pair, *next;
+	uint64_t boot;
+	bool stale;
 
 	assert(node->role == HD_ROLE_WORKER);
 	if (end == CTL_ENDS || m->job != job->id || m->worker != node->worker) {
 		c->counters.hostile_owner++;
 		return;
 	}
+	boot = boot_of(
+		job, end == CTL_END_SENDER ? hd_channel_to(m->channel) : hd_channel_from(m->channel)
+	);
+	stale = m->peer_boot != 0 && boot != 0 && m->peer_boot != boot;
 	for (pair = TAILQ_FIRST(&job->pairs); pair; pair = next) {
 		const enum ctl_end other = ctl_other_end(end);
 
 		next = TAILQ_NEXT(pair, entry);
+		/* It asked before it knew the other's last process, with which it counts: both begin again. */
+		if (stale && pair->channel == m->channel && !pair->begun && !is_idle(pair, end)) {
+			ctl_pair_send_drop(c, job, pair, end, &replaced, sink);
+			pair->part[end] = CTL_PART_NONE;
+			if (pair->part[other] != CTL_PART_ASKED)
+				ctl_pair_forget(c, job, pair);
+			continue;
+		}
 		/* It may still count with the other's last process: then it says nothing of these. */
 		if (pair->channel != m->channel || pair->begun || !is_idle(pair, end)
 		    || pair->part[other] != CTL_PART_ASKED

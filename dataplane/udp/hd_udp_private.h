@@ -62,6 +62,7 @@
 /* the thread sleeps until this number more have come, but not longer than this. */
 #define UDP_HOLD_PACKETS 16
 #define UDP_HOLD_MOST HD_MS
+#define UDP_HOLD_SEEN (2 * HD_MS) /* a packet's time of arrival is at most this long ago */
 /* If that takes less, the kernel hands over many at once anyway, and congestion windows are short for such rates. */
 #define UDP_HOLD_LEAST (300 * HD_US)
 

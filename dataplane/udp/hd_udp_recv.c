@@ -54,12 +54,12 @@ static hd_ns in_ns(const struct timespec *at) {
 	return (hd_ns)at->tv_sec * HD_SECOND + (hd_ns)at->tv_nsec;
 }
 
-/* The kernel's stamps are of the other clock, which may be set at any time. */
-static hd_ns real_ahead(hd_ns now) {
+/* The kernel's stamps are of this clock, which may be set at any time. */
+static hd_ns real_now(void) {
 	struct timespec real;
 
 	(void)clock_gettime(CLOCK_REALTIME, &real);
-	return in_ns(&real) - now;
+	return in_ns(&real);
 }
 
 /* Reads when the message came, and returns the size of the train's packets, 0 if it is one packet. */
@@ -125,7 +125,8 @@ static void take_message(struct hd_udp *udp, struct burst *burst, size_t index) 
 		return;
 	}
 	udp->stats.received_bytes += left;
-	/* The core's time does not go back. */
+	/* The core's time does not go back. A packet that has waited longer than a hold says more of this thread. */
+	at = hd_ns_max(at, burst->now - UDP_HOLD_SEEN);
 	burst->at = hd_ns_min(hd_ns_max(at, burst->at), burst->now);
 	if (segment == 0)
 		segment = left;
@@ -164,8 +165,10 @@ int udp_receive(struct hd_udp *udp, struct hd_node node) {
 	udp->stats.receive_calls++;
 	if (n <= 0)
 		return n < 0 && errno != EAGAIN && errno != EINTR ? -errno : 0;
+	/* In this order a thread that is preempted in between takes packets for later ones, never for earlier ones. */
+	receiver->real_ahead = real_now();
 	burst.now = hd_udp_now();
-	receiver->real_ahead = real_ahead(burst.now);
+	receiver->real_ahead -= burst.now;
 	for (int i = 0; i < n; i++)
 		take_message(udp, &burst, (size_t)i);
 	hand_over(udp, &burst);

@@ -64,6 +64,7 @@ uint64_t heddle_segment_identity(const char *host) {
 	hash = mix(hash, boot, (size_t)got);
 	hash = mix(hash, &user, sizeof user);
 	hash = mix(hash, &folder.st_dev, sizeof folder.st_dev);
+	hash = mix(hash, &folder.st_ino, sizeof folder.st_ino); /* two folders of one file system */
 	hash = mix(hash, host, strlen(host));
 	hash = mix(hash, kernels, strlen(kernels));
 	return hash != 0 ? hash : 1;
@@ -183,7 +184,8 @@ void heddle_segment_close(struct heddle_segment *s) {
 /* --- what was left -------------------------------------------------------------------------- */
 
 static void remove_if_left(int folder, const char *name) {
-	const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	/* Not to wait for another user's FIFO, or a file under a lease. */
+	const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct stat file;
 
 	if (fd < 0)
@@ -194,6 +196,14 @@ static void remove_if_left(int folder, const char *name) {
 	close(fd);
 }
 
+/* Names that set_path() makes. */
+static bool is_ours(const char *name) {
+	const size_t prefix = strlen(PREFIX);
+
+	return strncmp(name, PREFIX, prefix) == 0 && strlen(name) == prefix + 16
+		&& strspn(name + prefix, "0123456789abcdef") == 16;
+}
+
 void heddle_segment_sweep(void) {
 	DIR *folder = opendir(FOLDER);
 	struct dirent *entry;
@@ -201,7 +211,7 @@ void heddle_segment_sweep(void) {
 	if (!folder)
 		return;
 	while ((entry = readdir(folder)))
-		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0)
+		if (is_ours(entry->d_name))
 			remove_if_left(dirfd(folder), entry->d_name);
 	closedir(folder);
 }

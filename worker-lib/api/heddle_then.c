@@ -75,6 +75,7 @@ int heddle_ticket_then(
 	void *argument
 ) {
 	struct heddle_then *then;
+	struct heddle *fabric;
 	bool now, full;
 	int rc = heddle_check_ticket(ticket);
 
@@ -89,15 +90,18 @@ int heddle_ticket_then(
 		return heddle_fail(-ENOMEM, "no memory");
 	*then = (struct heddle_then
 	){.ticket = ticket, .until = until, .function = function, .argument = argument};
-	pthread_mutex_lock(&ticket->fabric->lock);
+	fabric = ticket->fabric;
+	pthread_mutex_lock(&fabric->lock);
 	now = heddle_then_has_come(ticket, until);
+	if (now)
+		ticket->references++; /* until the function has returned */
 	full = !now && count(&ticket->then) == HEDDLE_THEN_MAX;
 	if (!now && !full) {
 		TAILQ_INSERT_TAIL(&ticket->then, then, link);
 		ticket->references++;
 		then = NULL;
 	}
-	pthread_mutex_unlock(&ticket->fabric->lock);
+	pthread_mutex_unlock(&fabric->lock);
 	free(then);
 	if (full)
 		return heddle_fail(
@@ -105,7 +109,11 @@ int heddle_ticket_then(
 			"%d functions wait for this ticket (HEDDLE_THEN_MAX)",
 			HEDDLE_THEN_MAX
 		);
-	if (now)
+	if (now) {
 		call(function, ticket, argument);
+		pthread_mutex_lock(&fabric->lock);
+		heddle_ticket_unref(ticket);
+		heddle_unlock_unref(fabric, 0);
+	}
 	return 0;
 }

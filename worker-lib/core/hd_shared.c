@@ -116,6 +116,9 @@ int hd_shared_begin(
 ) {
 	uint64_t pieces;
 
+	/* An earlier round was given up, and all later ones with it. */
+	if (call->turn != map->turn && (atomic_load(&map->head->fate) & DEAD) != 0)
+		return -ECANCELED;
 	if (call->members != map->members || call->turn != map->turn || call->index >= call->members
 	    || call->root >= call->members || call->values == 0)
 		return -EINVAL;
@@ -228,5 +231,8 @@ enum hd_shared_next hd_shared_step(struct hd_shared_run *run) {
 	}
 	run->map->turn++;
 	run->map->pieces += run->pieces;
+	if (!run->share
+		     .combines) /* a mark that is 2^31 pieces behind would be taken for one ahead */
+		atomic_store(&own(run)->mid.pieces, run->map->pieces);
 	return HD_SHARED_DONE;
 }

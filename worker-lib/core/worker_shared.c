@@ -57,7 +57,8 @@ int worker_shared_open(
 		.values = r->args.values,
 	};
 
-	if (!r->pub.members || message->shards.bytes > 0 || lacks_root(r)
+	if (!r->pub.members || message->shards.bytes > 0 || lacks_root(r) || r->args.channel != 0
+	    || r->args.state == HD_REQUEST_HAS || r->members.count > HD_SHARED_MEMBERS_MAX
 	    || (worker_blocks_to_send(worker, r) > 0 && !call.in)
 	    || (worker_blocks_due(worker, r) > 0 && !r->args.out))
 		return -EINVAL;

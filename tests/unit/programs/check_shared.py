@@ -150,13 +150,14 @@ def by_network(address, keys, shell):
     print("by the network: one that shares nothing, one elsewhere")
 
 
-def swept(address, keys, stale, began):
-    """A file that a killed process has left is removed by the next process."""
+def swept(address, keys, stale, others, began):
+    """A file that a killed process has left is removed by the next process, and nothing else."""
     time.sleep(max(0, began + SWEPT_AFTER_S - time.monotonic()))
     with Job(address, keys, "swept", [["allreduce,count=10"]] * 2) as job:
         check(is_good([job.line(rank) for rank in (0, 1)], 2), "a round")
         job.end((0, 1))
     check(not stale.exists(), f"{stale} is still there")
+    check(all(other.exists() for other in others), f"{others} are still there")
     print("swept: a segment that no process had mapped")
 
 
@@ -165,7 +166,10 @@ def main():
         print("no /dev/shm that can be written")
         sys.exit(77)
     stale, began = MEMORY / f"heddle-{os.urandom(8).hex()}", time.monotonic()
-    stale.write_bytes(bytes(4096))
+    others = [MEMORY / f"heddle-notes-{os.getpid()}", MEMORY / f"heddle-{os.urandom(8).hex()}"]
+    os.mkfifo(others[1])  # opening it does not wait for a writer
+    for path in (stale, others[0]):
+        path.write_bytes(bytes(4096))
     try:
         with tempfile.TemporaryDirectory() as where:
             keys = write_keys(where)
@@ -176,10 +180,11 @@ def main():
             killed(controller.address, keys, shell)
             all_killed(controller.address, keys)
             by_network(controller.address, keys, shell)
-            swept(controller.address, keys, stale, began)
+            swept(controller.address, keys, stale, others, began)
             controller.stop()
     finally:
-        stale.unlink(missing_ok=True)
+        for path in (stale, *others):
+            path.unlink(missing_ok=True)
 
 
 main()

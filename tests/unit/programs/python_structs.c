@@ -62,6 +62,8 @@ static void print_operations(void) {
 	AT(heddle_collective_options, out_count);
 	AT(heddle_collective_options, ranks);
 	AT(heddle_collective_options, rank_capacity);
+	AT(heddle_collective_options, wait_ms);
+	AT(heddle_collective_options, least);
 	END();
 }
 

@@ -227,6 +227,8 @@ def has_called_back(job):
     def told(ticket):
         here = threading.get_ident()
         refused = errno.EDEADLK if here == main_thread else raised(heddle.Error, "wait", job.barrier).errno
+        for call in (lambda: job.share_state({}, 1), job.wait_members, job.close):
+            assert raised(heddle.Error, "wait", call).errno == errno.EDEADLK
         seen.append((ticket, ticket.wait(0).state, refused, here))
         called.set()
 

@@ -18,7 +18,7 @@ from .fabric import Fabric
 from .native import C, checked
 from .sends import Sends
 from .state import StateSharing
-from .ticket import Notifier, Status, Ticket, slice_ms
+from .ticket import Notifier, Status, Ticket, check_may_wait, is_inside, slice_ms
 
 POLL_S = 0.01
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO)
@@ -169,6 +169,8 @@ class Job(Sends, StateSharing):
     def close(self, timeout: Optional[float] = 1.0) -> bool:
         """Leaves the job: waits for the operations in flight for at most `timeout` seconds (None: no limit). Those that
         have not ended by then fail. False: there were such. Closing again does nothing."""
+        if self._handle is not None:
+            check_may_wait()
         handle, self._handle = self._handle, None
         if handle is None:
             return True
@@ -189,7 +191,11 @@ class Job(Sends, StateSharing):
         self.close()
 
     def __del__(self):
-        if getattr(self, "_handle", None) is not None:
+        if getattr(self, "_handle", None) is None:
+            return
+        if is_inside():  # the library's thread cannot wait for its own end
+            threading.Thread(target=self.close, name="heddle-close", daemon=True).start()
+        else:
             self.close()
 
     @property
@@ -271,6 +277,7 @@ class Job(Sends, StateSharing):
     def wait_members(self, count: Optional[int] = None, timeout: Optional[float] = None) -> Members:
         """Waits until the job has `count` members (default: world_size) and this worker is one of them; returns the
         Members. timeout: seconds. TimedOut."""
+        check_may_wait()
         ends = None if timeout is None else time.monotonic() + timeout
         count = self.world_size if count is None else count
         while True:

@@ -9,7 +9,7 @@ from typing import Any, List, Mapping, NamedTuple, Optional, Tuple
 from . import native
 from .errors import OperationFailed
 from .native import C, checked
-from .ticket import SLICE_MS, read
+from .ticket import SLICE_MS, check_may_wait, read
 
 NONE = 2**64 - 1  # HEDDLE_STATE_NONE
 
@@ -61,11 +61,13 @@ class StateSharing:
         that of this worker's items, as the number of its steps; None: it has none; 0: an initial one, of which that of
         the lowest rank counts if no worker has another. Workers that have the newest version keep theirs.
         part_bytes: of one broadcast, at most; 0: 8 MiB. exact: as for collectives. timeout: seconds. After an error
-        the items of a worker that lacked the newest version are undefined. OperationFailed: the items differ (reason
-        "mismatch"), others as for an all-reduce; Error (ENODATA): no worker has a state; TimedOut."""
+        the items of a worker that lacked the newest version are undefined; after a KeyboardInterrupt close the job.
+        OperationFailed: the items differ (reason "mismatch"), others as for an all-reduce; Error (ENODATA): no worker
+        has a state; TimedOut."""
         return self._share_state(items, version, exact, part_bytes, timeout).version
 
     def _share_state(self, items, version, exact, part_bytes, timeout) -> Shared:
+        check_may_wait()  # the call is made in another thread, where the library cannot see it
         if version is not None and not 0 <= version < 2**48:
             raise ValueError(f"version: {version} is not within 0 to 2**48 - 1")
         held: List[Any] = [(name, *_memory(name, data)) for name, data in items.items()]

@@ -5,12 +5,13 @@ import ctypes
 import errno
 import itertools
 import logging
+import threading
 import time
 import weakref
 from typing import Any, Callable, Dict, Generator, NamedTuple, Optional, Tuple
 
 from . import native
-from .errors import OperationFailed, TimedOut
+from .errors import Error, OperationFailed, TimedOut
 from .native import C, checked
 
 logger = logging.getLogger("heddle")
@@ -49,13 +50,31 @@ def read(status):
                   status.bytes, status.started_ns / 1e9, status.ended_ns / 1e9, status.scale, status.waiting)
 
 
+_inside = threading.local()
+
+
+def is_inside():
+    """Whether this thread is in a function of add_done_callback()."""
+    return getattr(_inside, "yes", False)
+
+
+def check_may_wait():
+    """Error: the thread that would be waited for is this one."""
+    if is_inside():
+        raise Error(errno.EDEADLK, "a function of add_done_callback() must not wait for other nodes")
+
+
 @native.THEN
 def _ended(_, key):
     ticket, function = _thens.pop(key)
+    before, _inside.yes = is_inside(), True
     try:
         function(ticket)
     except Exception:  # pylint: disable=broad-except
         logger.exception("%s: a callback failed: %r", ticket.what, function)
+    finally:
+        del ticket, function  # perhaps the last references to the job: its __del__() must know where it is
+        _inside.yes = before
 
 
 class Ticket:

@@ -75,6 +75,23 @@ static void test_lost_in_progress(void **state) {
 	}
 }
 
+/* It has asked before it knew the other's process, and then counted with one that is not there any more. */
+static void test_asked_before_a_replacement(void **state) {
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	ask_pair(&s, 0, (struct pair_wish){.from = 0, .to = 1, .number = 2});
+	answer(&s,
+	       0,
+	       (struct hd_msg_channel){.channel = hd_channel(0, 1), .peer_boot = 12345, .called = 2}
+	);
+	assert_int_equal(drops(&s, 0, HD_REASON_PEER), 1);
+	assert_int_equal(dropped(&s, 0)->deadline, 1);
+	assert_int_equal(job_of(&s)->pair_count, 0);
+	net_close(&s.net);
+}
+
 static void withdraw(struct scene *s, uint16_t rank, struct pair_wish wish) {
 	struct hd_message m = {.kind = HD_MSG_CANCEL};
 
@@ -277,6 +294,7 @@ static void test_lost_under_a_new_controller(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_asked_before_a_replacement),
 		cmocka_unit_test(test_lost_in_progress),
 		cmocka_unit_test(test_withdrawn),
 		cmocka_unit_test(test_asked_again),
