@@ -125,8 +125,9 @@ static void take_message(struct hd_udp *udp, struct burst *burst, size_t index) 
 		return;
 	}
 	udp->stats.received_bytes += left;
-	/* The core's time does not go back. A packet that has waited longer than a hold says more of this thread. */
-	at = hd_ns_max(at, burst->now - UDP_HOLD_SEEN);
+	/* The core's time does not go back. A packet that has waited longer than a hold says more of this thread, and at
+	 * rates at which packets are not held this thread is a part of the path. */
+	at = udp->hold.span > 0 ? hd_ns_max(at, burst->now - UDP_HOLD_SEEN) : burst->now;
 	burst->at = hd_ns_min(hd_ns_max(at, burst->at), burst->now);
 	if (segment == 0)
 		segment = left;

@@ -44,6 +44,7 @@ def main():
         switch = start([cluster.switch], cluster.key)
         cluster.start(0, cluster.controller)
         pen.until(lambda: len(cluster.shell.rows("switches")) == 1, "the switch registers", 20)
+        cluster.shell.say("set", "inline-bytes", "off")  # its buckets are short: they would go with their requests
         workers = [train(cluster, rank) for rank in range(WORKERS)]
         said = []
         for worker in workers:

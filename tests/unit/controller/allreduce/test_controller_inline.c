@@ -131,7 +131,7 @@ static void test_copies(void **state) {
 		give(&s, i, 5, &offer);
 	}
 	for (uint16_t k = 0; k < WORKERS; k++)
-		memcpy(column[0] + (size_t)2 * k, given[k] + 2, 2 * VALUE_BYTES);
+		memcpy(&column[0][0] + (size_t)2 * k, given[k] + 2, 2 * VALUE_BYTES);
 	check_values(&s, 1, column, (size_t)2 * WORKERS * VALUE_BYTES);
 	for (uint16_t k = 0; k < WORKERS; k++)
 		memcpy(column[k], given[k] + 4, 3 * VALUE_BYTES);

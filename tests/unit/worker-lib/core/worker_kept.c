@@ -19,12 +19,14 @@ struct hd_message peer_kept(const struct hd_message *message) {
 	size_t field = 0;
 
 	while ((blob = blob_of(&kept, &field))) {
-		uint8_t *data = malloc(blob->bytes + 1);
+		uint8_t *data = NULL;
 
-		if (!data)
-			abort();
-		if (blob->bytes > 0)
+		if (blob->bytes > 0) {
+			data = malloc(blob->bytes);
+			if (!data)
+				abort();
 			memcpy(data, blob->data, blob->bytes);
+		}
 		blob->data = data;
 	}
 	return kept;
