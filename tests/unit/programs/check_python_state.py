@@ -82,7 +82,7 @@ def tell(where, env):
 
 def main():
     if importlib.util.find_spec("torch") is None:
-        print("skipped: no PyTorch")
+        print("SKIP: no PyTorch (python3-torch)")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as where:
         keys = write_keys(where)
