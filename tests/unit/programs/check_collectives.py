@@ -3,68 +3,28 @@
 """Collectives of real processes on the loopback interface, with a controller and nothing else: four workers.
 
 usage: check_collectives.py HEDDLE_CONTROLLER COLLECTIVE_WORKER"""
-import json
-import os
 import signal
-import subprocess
 import sys
 import tempfile
 
+from collective_job import Job, is_good
 from processes import Program, check, write_keys
 
 CONTROLLER, WORKER = sys.argv[1:3]
 WORKERS = 4
-PATIENCE_S = 30
 DETECTION_S = 1
 
 
-class Job:
-    """The workers of a job; calls: of each rank."""
-
-    def __init__(self, address, keys, name, calls):
-        self.running = []
-        for rank, mine in enumerate(calls):
-            env = {**{k: v for k, v in os.environ.items() if not k.startswith("HEDDLE_")},
-                   "HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys, "HEDDLE_JOB": name, "HEDDLE_RANK": str(rank),
-                   "HEDDLE_WORLD_SIZE": str(len(calls)), "HEDDLE_HOST": f"h{rank + 1}", "HEDDLE_BIND": "127.0.0.1"}
-            self.running.append(subprocess.Popen([WORKER, *mine], env=env, text=True, stdin=subprocess.PIPE,
-                                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for worker in self.running:
-            worker.kill()
-            worker.communicate()
-
-    def line(self, rank):
-        worker = self.running[rank]
-        line = worker.stdout.readline()
-        while line == "joined\n":
-            line = worker.stdout.readline()
-        check(line, f"rank {rank} goes on: {worker.stderr.read() if not line else ''}")
-        return json.loads(line)
-
-    def go(self, rank):
-        self.running[rank].stdin.write("\n")
-        self.running[rank].stdin.flush()
-
-    def end(self, ranks):
-        for rank in ranks:
-            _, errors = self.running[rank].communicate(timeout=PATIENCE_S)
-            check(self.running[rank].returncode == 0, f"rank {rank} ends well: {errors}")
-
-
-def is_good(results, workers):
-    return all(one["rc"] == 0 and one["workers"] == workers for one in results)
+def start(address, keys, name, calls):
+    """Each worker on a host of its own: they share no memory."""
+    return Job(WORKER, address, keys, name, calls, lambda rank: {"HEDDLE_HOST": f"h{rank + 1}"})
 
 
 def mismatch(address, keys):
     """All have both calls in words, and the next call is good."""
     for which, other in (("count", "allreduce,count=20001,tag=a"), ("tag", "allreduce,count=20000,tag=b")):
         mine = ["allreduce,count=20000,tag=a", "allreduce,count=20000,exact=4"]
-        with Job(address, keys, f"mismatch-{which}", [mine] * 3 + [[other, mine[1]]]) as job:
+        with start(address, keys, f"mismatch-{which}", [mine] * 3 + [[other, mine[1]]]) as job:
             results = [job.line(rank) for rank in range(WORKERS)]
             print(which, results[0])
             for one in results:
@@ -79,7 +39,7 @@ def mismatch(address, keys):
 def exact(address, keys):
     """One is killed: those that wait have their error within the detection time, and go on without it."""
     calls = ["allreduce,count=5000,exact=4", "wait", "allreduce,count=5000,exact=4", "allreduce,count=5000"]
-    with Job(address, keys, "exact", [calls] * WORKERS) as job:
+    with start(address, keys, "exact", [calls] * WORKERS) as job:
         check(is_good([job.line(rank) for rank in range(WORKERS)], WORKERS), "all are there")
         others = [0, 1, 3]
         for rank in others:
@@ -105,7 +65,7 @@ def whole(address, keys):
         for name in ("broadcast", "reduce", "gather", "scatter"):
             calls += [f"{name},count={count},root={root}" for root in (0, 3)]
         calls.append("barrier")
-    with Job(address, keys, "whole", [calls] * WORKERS) as job:
+    with start(address, keys, "whole", [calls] * WORKERS) as job:
         for call in calls:
             results = [job.line(rank) for rank in range(WORKERS)]
             check(is_good(results, WORKERS), f"{call}: {results}")
@@ -121,7 +81,7 @@ def killed(address, keys):
             "scatter,count=5000,root=0", "broadcast,count=9000,root=1", "reduce,count=9000,root=0", "barrier"]
     lost = [f"{name},count=4000,root=2" for name in ("broadcast", "reduce", "gather", "scatter")]
     calls = ["barrier", "wait", *lost, *good]
-    with Job(address, keys, "killed", [calls] * WORKERS) as job:
+    with start(address, keys, "killed", [calls] * WORKERS) as job:
         check(is_good([job.line(rank) for rank in range(WORKERS)], WORKERS), "all are there")
         for rank in others:
             job.go(rank)
@@ -152,7 +112,7 @@ def groups(address, keys):
     calls = [[*pair, *after], [three[0], *pair, *three[1:], *after], [*three, *after], [*three, *after]]
     for rank, (size, group) in enumerate([(2, "0+1"), (2, "0+1"), (3, "3+1+2"), (3, "3+1+2")]):
         calls[rank][-1] = calls[rank][-1].format(size, group)
-    with Job(address, keys, "groups", calls) as job:
+    with start(address, keys, "groups", calls) as job:
         for rank, mine in enumerate(calls):
             for call in mine[:-2]:
                 one = job.line(rank)

@@ -3,57 +3,21 @@
 """Collectives of real processes on one host: through shared memory, with a controller and nothing else.
 
 usage: check_shared.py HEDDLE_CONTROLLER HEDDLECTL COLLECTIVE_WORKER"""
-import json
 import os
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
+from collective_job import Job, is_good
 from processes import Program, Shell, check, until, write_keys
 
 CONTROLLER, SHELL, WORKER = sys.argv[1:4]
 WORKERS = 4
-PATIENCE_S = 60
 MEMORY = pathlib.Path("/dev/shm")
 SWEPT_AFTER_S = 11
-
-
-class Job:
-    """The workers of a job, all on one host; calls: of each rank."""
-
-    def __init__(self, address, keys, name, calls, more=lambda rank: {}):
-        self.running = []
-        for rank, mine in enumerate(calls):
-            env = {**{k: v for k, v in os.environ.items() if not k.startswith("HEDDLE_")},
-                   "HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys, "HEDDLE_JOB": name, "HEDDLE_RANK": str(rank),
-                   "HEDDLE_WORLD_SIZE": str(len(calls)), "HEDDLE_BIND": "127.0.0.1", **more(rank)}
-            self.running.append(subprocess.Popen([WORKER, *mine], env=env, text=True, stdin=subprocess.PIPE,
-                                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for worker in self.running:
-            worker.kill()
-            worker.communicate()
-
-    def line(self, rank):
-        worker = self.running[rank]
-        line = worker.stdout.readline()
-        while line == "joined\n":
-            line = worker.stdout.readline()
-        check(line, f"rank {rank} goes on: {worker.stderr.read() if not line else ''}")
-        return json.loads(line)
-
-    def end(self, ranks):
-        for rank in ranks:
-            _, errors = self.running[rank].communicate(timeout=PATIENCE_S)
-            check(self.running[rank].returncode == 0, f"rank {rank} ends well: {errors}")
 
 
 class Rounds:
@@ -75,10 +39,6 @@ def segments():
     return {path for path in MEMORY.iterdir() if re.fullmatch("heddle-[0-9a-f]{16}", path.name)}
 
 
-def is_good(results, workers):
-    return all(one["rc"] == 0 and one["workers"] == workers for one in results)
-
-
 def whole(address, keys, shell):
     """Each collective, of sizes from one value to many pieces, with each root; all values are checked."""
     calls = []
@@ -89,7 +49,7 @@ def whole(address, keys, shell):
             calls += [f"{name},count={count},root={root}" for root in (0, 3)]
         calls.append("barrier")
     rounds = Rounds(shell)
-    with Job(address, keys, "whole", [calls] * WORKERS) as job:
+    with Job(WORKER, address, keys, "whole", [calls] * WORKERS) as job:
         for call in calls:
             results = [job.line(rank) for rank in range(WORKERS)]
             check(is_good(results, WORKERS), f"{call}: {results}")
@@ -104,7 +64,7 @@ def killed(address, keys, shell):
     """One is killed in the middle: the others make the same without it, in memory again."""
     calls = ["allreduce,count=2000000"] * 60
     rounds = Rounds(shell)
-    with Job(address, keys, "killed", [calls] * WORKERS) as job:
+    with Job(WORKER, address, keys, "killed", [calls] * WORKERS) as job:
         for _ in range(5):
             check(is_good([job.line(rank) for rank in range(WORKERS)], WORKERS), "all are there")
         job.running[2].send_signal(signal.SIGKILL)
@@ -125,7 +85,7 @@ def all_killed(address, keys):
     """Nothing is left in /dev/shm."""
     for wait_s in (0, 0.02, 0.1, 0.3):
         before = segments()
-        with Job(address, keys, f"all-killed-{wait_s}", [["allreduce,count=3000000"] * 1000] * WORKERS) as job:
+        with Job(WORKER, address, keys, f"all-killed-{wait_s}", [["allreduce,count=3000000"] * 1000] * WORKERS) as job:
             if wait_s:
                 job.line(0)
             time.sleep(wait_s)
@@ -141,7 +101,8 @@ def by_network(address, keys, shell):
     for name, more in (("off", {"HEDDLE_SHARED_MEMORY": "0"}), ("elsewhere", {"HEDDLE_HOST": "another"})):
         calls = ["allreduce,count=20000,exact=4", "alltoall,count=20000,exact=4"]
         rounds = Rounds(shell)
-        with Job(address, keys, name, [calls] * WORKERS, lambda rank, more=more: more if rank == 1 else {}) as job:
+        with Job(WORKER, address, keys, name, [calls] * WORKERS,
+                 lambda rank, more=more: more if rank == 1 else {}) as job:
             for call in calls:
                 results = [job.line(rank) for rank in range(WORKERS)]
                 check(is_good(results, WORKERS), f"{name}: {call}: {results}")
@@ -153,7 +114,7 @@ def by_network(address, keys, shell):
 def swept(address, keys, stale, others, began):
     """A file that a killed process has left is removed by the next process, and nothing else."""
     time.sleep(max(0, began + SWEPT_AFTER_S - time.monotonic()))
-    with Job(address, keys, "swept", [["allreduce,count=10"]] * 2) as job:
+    with Job(WORKER, address, keys, "swept", [["allreduce,count=10"]] * 2) as job:
         check(is_good([job.line(rank) for rank in (0, 1)], 2), "a round")
         job.end((0, 1))
     check(not stale.exists(), f"{stale} is still there")
