@@ -3,20 +3,26 @@
 """Every collective side by side in one run: Heddle's, Gloo's (PyTorch) and Open MPI's, on the same shaped links.
 
     tests/netns/bench_collectives.py BUILD [--workers 4,8] [--mbps N,...] [--burst-kb N] [--flows N] [--one-host]
-                                     [--sizes BYTES,...] [--runs N] [--collectives NAME,...] [--only heddle,gloo,mpi]
-                                     [--json FILE]
+                                     [--sizes BYTES,...] [--runs N] [--collectives NAME,...]
+                                     [--only heddle,network,gloo,mpi] [--json FILE]
 
 Heddle has a controller only: the workers' processes add. A star: n hosts (network namespaces) around a bridge, every
 link shaped both ways to --mbps, of which the hosts take one each in turn, by a token bucket of --burst-kb. With
---flows, N TCP flows of others run into the second host meanwhile. With --one-host all ranks are on one host, without
-shaping. A size is that of the longest buffer: of it each rank has an n-th where it has a block. A time is that of the
-slowest rank, each round begins with a barrier, and every result is checked. The floor is what links must carry at line
-rate, headers counted. Each run opens all three again; the table has the median over the runs of each run's median, and
-for short ones also of its 99th percentile. Needs root, iproute2, python3-torch for Gloo, openmpi-bin and libopenmpi-dev
-for Open MPI, iperf3 for flows (what is missing is left out and said).
+--flows, N TCP flows of others run into the second host meanwhile. A size is that of the longest buffer: of it each rank
+has an n-th where it has a block. A time is that of the slowest rank, each round begins with a barrier, and every result
+is checked. The floor is what links must carry at line rate, headers counted. Each run opens all of them again; the
+table has the median over the runs of each run's median, and for short ones also of its 99th percentile.
+
+With --one-host all ranks are on this host, without shaping: Heddle's share memory. `network` is then Heddle with
+HEDDLE_SHARED_MEMORY=0, over the loopback interface, as Gloo is; Open MPI shares memory. The floor is one copy of the
+buffer by each rank at once (memmove).
+
+Needs root and iproute2 (not with --one-host), python3-torch for Gloo, openmpi-bin and libopenmpi-dev for Open MPI,
+iperf3 for flows (what is missing is left out and said).
 """
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -110,10 +116,27 @@ for name in sys.argv[1].split(","):
         measure(name, *map(int, point.split(":")))
 """
 NOT_IN_GLOO = {"reduce-scatter"}  # of PyTorch 1.13
+OURS = ("heddle", "network")
+COPIES = 5
+COPY = """
+import ctypes, sys, time
+size, times = int(sys.argv[1]), int(sys.argv[2])
+a, b = (ctypes.create_string_buffer(size) for _ in range(2))
+ctypes.memset(a, 1, size)
+ctypes.memset(b, 1, size)
+print("ready", flush=True)
+sys.stdin.readline()
+took = []
+for _ in range(times):
+    began = time.monotonic()
+    ctypes.memmove(a, b, size)
+    took.append(time.monotonic() - began)
+print(sorted(took)[times // 2])
+"""
 
 
 class Here:
-    """All ranks on this host, in our own network namespace."""
+    """All ranks on this host."""
     hub = address = "127.0.0.1"
 
     def __init__(self, count):
@@ -131,15 +154,33 @@ def links_of(o, count):
     return [o.mbps[k % len(o.mbps)] for k in range(count)]
 
 
-def floor_ms(o, name, size, count):
-    """0: there is none."""
+def copy_ms(count, size):
+    """Of one copy by `count` processes at once; the slowest one's median."""
+    running = [subprocess.Popen([sys.executable, "-c", COPY, str(size), str(COPIES)], text=True, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE) for _ in range(count)]
+    for process in running:
+        process.stdout.readline()
+    for process in running:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    return max(1e3 * float(process.communicate(timeout=600)[0]) for process in running)
+
+
+def floor_ms(o, name, size, count, copies):
+    """copies: what copy_ms() said in each run; 0: there is no floor."""
     if o.one_host:
-        return 0
+        return 0 if name == "barrier" else statistics.median(copies[size])
     return 8e3 * size * FLOORS[name](links_of(o, count)) * (CHUNK + OVERHEAD) / CHUNK / 1e6
 
 
 def rounds_of(size):
     return min(max(ROUNDS_BYTES // size, ROUNDS[0]), ROUNDS[1])
+
+
+def member(fabric, k, host, count, mode, o):
+    """Environment of Heddle's rank k."""
+    where = {"HEDDLE_HOST": "here", "HEDDLE_SHARED_MEMORY": str(int(mode == "heddle"))} if o.one_host else {}
+    return {**fabric.member("bench", k, count, host), **where}
 
 
 def run_mpi(o, star, words, folder):
@@ -158,10 +199,10 @@ def run(mode, star, names, o, folder):
     hosts = list(star.hosts.values())
     names = [n for n in names if mode != "gloo" or n not in NOT_IN_GLOO]
     words = [",".join(names), *(f"{size}:{rounds_of(size)}" for size in o.sizes)]
-    if mode == "heddle":
+    if mode in OURS:
         fabric = one.Heddle(star, o.build, folder, False, o.flows > 0)
         lines = one.ranks(hosts, [o.build / "tests/bench/bench_collectives", *words],
-                          lambda k, host: fabric.member("bench", k, len(hosts), host), mode)
+                          lambda k, host: member(fabric, k, host, len(hosts), mode, o), mode)
         fabric.end()
     elif mode == "gloo":
         device = {"GLOO_SOCKET_IFNAME": "lo"} if o.one_host else {}
@@ -182,8 +223,10 @@ def percentile(values, share):
 
 def measure(o, count, folder):
     """[{workers, collective, bytes, floor_ms, modes: {mode: {median_ms: [a run each], p99_ms: [...]}}}]."""
-    points = {}
+    points, copies = {}, {}
     for _ in range(o.runs):
+        for size in o.sizes if o.one_host else []:
+            copies.setdefault(size, []).append(copy_ms(count, size))
         star = Here(count) if o.one_host else Star({f"h{k + 1}": mbps for k, mbps in enumerate(links_of(o, count))},
                                                    one.NET, max(one.QUEUE_KB, o.burst_kb), o.burst_kb * 1024)
         flows = one.Flows(star, o.flows)
@@ -199,15 +242,19 @@ def measure(o, count, folder):
             flows.close()
             star.close()
     return [{"workers": count, "collective": name, "bytes": size, "mbps": links_of(o, count), "flows": o.flows,
-             "one_host": o.one_host, "modes": points[name, size], "floor_ms": floor_ms(o, name, size, count)}
+             "one_host": o.one_host, "modes": points[name, size], "floor_ms": floor_ms(o, name, size, count, copies)}
             for name in o.collectives for size in o.sizes]
+
+
+def digits(ms, width):
+    return f"{ms:{width}.{3 if ms < 10 else 1}f}"
 
 
 def cell(row, mode, size):
     if mode not in row:
         return f"{'-':>19}"
     median, p99 = (statistics.median(row[mode][key]) for key in ("median_ms", "p99_ms"))
-    return f"{median:10.2f} ({p99:6.1f})" if size <= SHORT else f"{median:10.1f}         "
+    return digits(median, 10) + (f" ({digits(p99, 6)})" if size <= SHORT else " " * 9)
 
 
 def show(results, o):
@@ -216,15 +263,14 @@ def show(results, o):
           + "  of the floor  best peer / Heddle")
     for r in results:
         medians = {m: statistics.median(row["median_ms"]) for m, row in r["modes"].items()}
-        ours, peers = medians.get("heddle"), [v for m, v in medians.items() if m != "heddle"]
-        print(f"{r['collective']:<15} {r['workers']:>2} {r['bytes']:>9} {r['floor_ms']:>8.2f}"
+        ours, peers = medians.get("heddle"), [v for m, v in medians.items() if m not in OURS]
+        print(f"{r['collective']:<15} {r['workers']:>2} {r['bytes']:>9} {digits(r['floor_ms'], 8)}"
               + "".join(cell(r["modes"], m, r["bytes"]) for m in o.only)
               + (f"{ours / r['floor_ms']:>14.2f}" if ours and r["floor_ms"] else f"{'-':>14}")
               + (f"{min(peers) / ours:>10.2f}" if ours and peers else ""), flush=True)
 
 
-def main():
-    pen.enter()
+def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--workers", default="4,8")
@@ -235,18 +281,28 @@ def main():
     parser.add_argument("--sizes", default="4096,65536,1048576,4194304")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--collectives", default=",".join(FLOORS))
-    parser.add_argument("--only", default="heddle,gloo,mpi")
+    parser.add_argument("--only")
     parser.add_argument("--json", type=pathlib.Path)
     o = parser.parse_args()
     o.build = o.build.resolve()
     o.mbps = [int(rate) for rate in o.mbps.split(",")]
     if o.one_host and o.flows:
         parser.error("--flows: there is no link with --one-host")
+    o.only = (o.only or ("heddle,network,gloo,mpi" if o.one_host else "heddle,gloo,mpi")).split(",")
+    if not o.one_host and "network" in o.only:
+        parser.error("--only: network: with --one-host only; otherwise heddle is by the network")
     o.sizes = [int(size) for size in o.sizes.split(",")]
     o.collectives = o.collectives.split(",")
     if unknown := set(o.collectives) - set(FLOORS):
         parser.error(f"--collectives: {', '.join(sorted(unknown))}: want {', '.join(FLOORS)}")
-    o.only = [m for m in o.only.split(",") if one.have(m) or print(f"{m}: not installed, left out")]
+    return o
+
+
+def main():
+    o = parse()
+    if not o.one_host or os.geteuid() == 0:
+        pen.enter()
+    o.only = [m for m in o.only if one.have(m) or print(f"{m}: not installed, left out")]
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for count in map(int, o.workers.split(",")):
