@@ -22,7 +22,7 @@ def median(mode, key="median_ms"):
 
 
 def number(ms):
-    return f"{ms:.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 1 else f"{ms:.2f}"
+    return f"{ms:.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 1 else f"{ms:.2f}" if ms >= 0.1 else f"{ms:.3f}"
 
 
 def bytes_of(size):
@@ -51,7 +51,8 @@ def long_table(rows):
         modes, floor = row["modes"], row["floor_ms"]
         cells = {mode: number(median(modes[mode])) if mode in modes else "-" for mode in NAMES}
         if floor:
-            cells["heddle"] += f" ({median(modes['heddle']) / floor:.2f})"
+            times = median(modes["heddle"]) / floor
+            cells["heddle"] += f" ({times:.2f})" if times < 10 else f" ({times:.0f})"
         line(row["collective"], bytes_of(row["bytes"]), number(floor) if floor else "-", *cells.values(),
              best_of(modes))
 
