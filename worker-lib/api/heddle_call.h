@@ -18,9 +18,19 @@ struct heddle_call {
 	uint64_t in_count, out_count; /* values that in has, and that out has room for */
 	uint8_t state; /* enum hd_request_state */
 	bool apart; /* the caller's memory is not used until heddle_ticket_taken(): the result goes behind the copy */
+	/* Of a list: its memory. in and out only say whether this worker gives and receives. NULL: one buffer. */
+	const struct heddle_part *parts;
+	size_t part_count;
 };
 /* Bytes of a value; 0: there is no such type. */
 size_t heddle_type_bytes(enum heddle_type type);
+/* What heddle_reduce_start_call() does not check, of a call besides sends and receives; sets how many values its result
+ * can have. -EINVAL, -ENOTSUP, -ECHILD. */
+int heddle_check_call(
+	struct heddle *fabric,
+	struct heddle_call *call,
+	const struct heddle_collective_options *options
+);
 /* Without the lock. Checks options and begins. */
 int heddle_reduce_start_call(
 	struct heddle *fabric,

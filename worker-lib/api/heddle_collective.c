@@ -9,7 +9,8 @@
 /* --- arguments ------------------------------------------------------------------------------ */
 
 static bool is_sum(uint8_t collective) {
-	return collective == HD_COLLECTIVE_REDUCE || collective == HD_COLLECTIVE_REDUCE_SCATTER;
+	return collective == HD_COLLECTIVE_ALLREDUCE || collective == HD_COLLECTIVE_REDUCE
+		|| collective == HD_COLLECTIVE_REDUCE_SCATTER;
 }
 
 static size_t value_bytes(const struct heddle_collective_options *options) {
@@ -41,11 +42,11 @@ static int set_room(struct heddle_call *call, const struct heddle_collective_opt
 	return 0;
 }
 
-/* Of the call's options and arguments, what heddle_reduce_start_call() does not check. */
-static int
-check(struct heddle *fabric,
-      struct heddle_call *call,
-      const struct heddle_collective_options *options) {
+int heddle_check_call(
+	struct heddle *fabric,
+	struct heddle_call *call,
+	const struct heddle_collective_options *options
+) {
 	int rc = heddle_check(fabric);
 
 	if (rc < 0)
@@ -88,7 +89,7 @@ begin(struct heddle *fabric,
 
 	if (!ticket)
 		return heddle_fail(-EINVAL, "ticket: NULL");
-	rc = check(fabric, call, options);
+	rc = heddle_check_call(fabric, call, options);
 	return rc < 0 ? rc : heddle_reduce_start_call(fabric, call, options, ticket);
 }
 
@@ -98,7 +99,7 @@ make(struct heddle *fabric,
      const struct heddle_collective_options *options,
      int timeout_ms,
      struct heddle_status *status) {
-	int rc = check(fabric, call, options);
+	int rc = heddle_check_call(fabric, call, options);
 
 	return rc < 0 ? rc : heddle_reduce_make_call(fabric, call, options, timeout_ms, status);
 }

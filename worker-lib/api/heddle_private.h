@@ -55,11 +55,11 @@ struct heddle_ticket {
 	size_t copy_bytes;
 	const struct hd_run *runs; /* sparse; NULL: dense */
 	size_t run_count;
-	uint64_t values; /* of data */
 	void *into; /* pull, all-reduce */
 	uint8_t dtype; /* push: in which it travels */
 	struct heddle_far *far; /* data or into are on a device; NULL: on the host */
-	uint64_t have, room; /* room: of into, in values */
+	const struct heddle_parts *parts; /* the result goes there; NULL: it stays in into */
+	uint64_t values, have, room; /* values: of data; room: of into, in values */
 	bool conditional;
 	float weight; /* push of a federated job */
 	struct hd_work work; /* said before it; round 0: nothing */

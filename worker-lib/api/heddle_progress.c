@@ -3,6 +3,7 @@
 #include "hd_message.h"
 #include "hd_text.h"
 #include "heddle_call.h"
+#include "heddle_parts.h"
 #include "heddle_private.h"
 #include "heddle_shared.h"
 
@@ -114,6 +115,8 @@ static void on_ticket(void *owner, const struct hd_ticket *info) {
 	struct heddle_status *status = &ticket->status;
 	bool more;
 
+	if (ticket->parts && info->state == HD_TICKET_APPLIED)
+		heddle_parts_deliver(ticket);
 	pthread_mutex_lock(&fabric->lock);
 	status->round = info->round;
 	status->base = info->base;

@@ -3,6 +3,7 @@
 #include "hd_group.h"
 #include "hd_text.h"
 #include "heddle_call.h"
+#include "heddle_parts.h"
 #include "heddle_private.h"
 
 #include <assert.h>
@@ -223,7 +224,8 @@ int heddle_reduce_start_call(
 	set_call(ticket, call, &given);
 	rc = given.memory == HEDDLE_MEMORY_CUDA ?
 		heddle_far_reduce(fabric, ticket, call->in, call->out, given.stream) :
-		take(fabric, ticket, call, given.borrow != 0);
+		call->parts ? heddle_parts_take(fabric, ticket, call) :
+			      take(fabric, ticket, call, given.borrow != 0);
 	if (rc < 0) {
 		heddle_ticket_discard(fabric, ticket);
 		return rc;
@@ -327,9 +329,12 @@ static uint64_t result_values(const struct heddle_ticket *ticket) {
 
 /* The results besides the status. */
 static void hand_over(struct heddle_ticket *ticket, const struct heddle_call *call) {
-	if (ticket->keeps && call->out)
-		memcpy(call->out, ticket->into, result_values(ticket) * hd_dtype_bytes(ticket->type)
-		);
+	const size_t value = hd_dtype_bytes(ticket->type);
+
+	if (call->parts && call->out)
+		heddle_parts_spread(call->parts, call->part_count, value, ticket->into);
+	else if (ticket->keeps && call->out)
+		memcpy(call->out, ticket->into, result_values(ticket) * value);
 	if (ticket->ranks)
 		(void)heddle_ticket_members(ticket, ticket->ranks, ticket->rank_capacity);
 }
@@ -353,7 +358,7 @@ int heddle_reduce_make_call(
 		rc = heddle_check_may_wait();
 	if (rc < 0)
 		return rc;
-	kept.apart = timeout_ms >= 0;
+	kept.apart = timeout_ms >= 0 || call->parts;
 	rc = heddle_reduce_start_call(fabric, &kept, options, &ticket);
 	if (rc != 0)
 		return rc;

@@ -50,6 +50,7 @@
 #include "heddle_federated.h"
 #include "heddle_filter.h"
 #include "heddle_job.h"
+#include "heddle_list.h"
 #include "heddle_members.h"
 #include "heddle_send.h"
 #include "heddle_spec.h"

@@ -35,7 +35,8 @@ struct arguments_row {
 extern char arguments_any;
 /* Each ends with a row without a name. */
 extern const struct arguments_row arguments_spec[], arguments_handle[], arguments_collective[],
-	arguments_members[], arguments_filter[], arguments_send[], arguments_state[];
+	arguments_members[], arguments_filter[], arguments_list[], arguments_send[],
+	arguments_state[];
 
 /* The call was refused with this code and these words, which are its own. */
 #define says(call, code, words) (forget(), said((call), (code), (words)))

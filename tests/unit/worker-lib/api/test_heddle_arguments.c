@@ -17,13 +17,14 @@
 #include <unistd.h>
 
 #define TEXT_BYTES (1 << 17)
-#define TABLES 7
+#define TABLES 8
 static const struct arguments_row *const tables[TABLES]
 	= {arguments_spec,
 	   arguments_handle,
 	   arguments_collective,
 	   arguments_members,
 	   arguments_filter,
+	   arguments_list,
 	   arguments_send,
 	   arguments_state};
 

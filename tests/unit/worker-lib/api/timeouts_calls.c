@@ -96,6 +96,27 @@ int call_reduce(struct scene *scene) {
 	return heddle_reduce(scene->fabric, x, x, VALUES, 0, NULL, TIMEOUT_MS, NULL);
 }
 
+/* In two parts. */
+static struct heddle_part *halves(struct scene *scene) {
+	static struct heddle_part parts[2];
+
+	parts[0] = (struct heddle_part){scene->update, VALUES / 2};
+	parts[1] = (struct heddle_part){scene->update + VALUES / 2, VALUES / 2};
+	return parts;
+}
+
+int call_allreduce_list(struct scene *scene) {
+	return heddle_allreduce_list(scene->fabric, halves(scene), 2, NULL, TIMEOUT_MS, NULL);
+}
+
+int call_broadcast_list(struct scene *scene) {
+	return heddle_broadcast_list(scene->fabric, halves(scene), 2, 0, NULL, TIMEOUT_MS, NULL);
+}
+
+int call_reduce_list(struct scene *scene) {
+	return heddle_reduce_list(scene->fabric, halves(scene), 2, 0, NULL, TIMEOUT_MS, NULL);
+}
+
 static struct heddle_collective_options alone(void) {
 	struct heddle_collective_options options = HEDDLE_COLLECTIVE_OPTIONS_INIT;
 
