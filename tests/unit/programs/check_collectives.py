@@ -21,9 +21,10 @@ def start(address, keys, name, calls):
 
 
 def mismatch(address, keys):
-    """All have both calls in words, and the next call is good."""
-    for which, other in (("count", "allreduce,count=20001,tag=a"), ("tag", "allreduce,count=20000,tag=b")):
-        mine = ["allreduce,count=20000,tag=a", "allreduce,count=20000,exact=4"]
+    """All have both calls in words, and the next call is good. Lists are left as they were."""
+    for which, other in (("count", "allreduce,count=20001,tag=a"), ("tag", "allreduce,count=20000,tag=b"),
+                         ("list-count", "allreduce_list,count=20001,tag=a")):
+        mine = [f"allreduce{'_list' if 'list' in which else ''},count=20000,tag=a", "allreduce,count=20000,exact=4"]
         with start(address, keys, f"mismatch-{which}", [mine] * 3 + [[other, mine[1]]]) as job:
             results = [job.line(rank) for rank in range(WORKERS)]
             print(which, results[0])
@@ -31,7 +32,7 @@ def mismatch(address, keys):
                 check(one["rc"] < 0 and one["reason"] == "mismatch", f"{which}: {one}")
                 said = one["error"][0]
                 check('80000 bytes of fp32, tag "a"' in said and "rank 3 calls " in said, f"{which}: calls: {said}")
-                check(('80004 bytes' if which == "count" else 'tag "b"') in said, f"{which}: the other call: {said}")
+                check(('tag "b"' if which == "tag" else '80004 bytes') in said, f"{which}: the other call: {said}")
             check(is_good([job.line(rank) for rank in range(WORKERS)], WORKERS), f"{which}: the next one is good")
             job.end(range(WORKERS))
 
@@ -60,9 +61,9 @@ def whole(address, keys):
     """Each collective, of sizes from one value on, with each root; every value is checked in the workers."""
     calls = []
     for count in (1, 7, 3000, 100003):
-        for name in ("allreduce", "allgather", "reduce_scatter", "alltoall"):
+        for name in ("allreduce", "allgather", "reduce_scatter", "alltoall", "allreduce_list"):
             calls.append(f"{name},count={count},exact=4")
-        for name in ("broadcast", "reduce", "gather", "scatter"):
+        for name in ("broadcast", "reduce", "gather", "scatter", "broadcast_list", "reduce_list"):
             calls += [f"{name},count={count},root={root}" for root in (0, 3)]
         calls.append("barrier")
     with start(address, keys, "whole", [calls] * WORKERS) as job:
@@ -72,6 +73,28 @@ def whole(address, keys):
             check(all(one["ranks"] == [0, 1, 2, 3] for one in results), f"{call}: its members: {results}")
         job.end(range(WORKERS))
     print(f"whole: {len(calls)} calls")
+
+
+def lists(address, keys):
+    """One buffer at one worker, many at the others: the same operation. A death leaves the lists as they were."""
+    calls = [f"{name}_list,count={count},root=2,number={count}" for count in (5, 30000)
+             for name in ("allreduce", "broadcast", "reduce")]
+    of_one = [call.replace("_list", "") for call in calls]
+    more = ["wait", "allreduce_list,count=30000,exact=4", "allreduce_list,count=30000"]
+    with Job(address, keys, "lists", [of_one + more, *[calls + more] * (WORKERS - 1)]) as job:
+        for _ in calls:
+            results = [job.line(rank) for rank in range(WORKERS)]
+            check(is_good(results, WORKERS), f"lists and buffers: {results}")
+        for rank in (0, 1, 2):
+            job.go(rank)
+            job.line(rank)
+        job.running[3].send_signal(signal.SIGKILL)
+        results = [job.line(rank) for rank in (0, 1, 2)]
+        check(all(one["rc"] < 0 and one["reason"] == "members" for one in results), f"one is lost: {results}")
+        results = [job.line(rank) for rank in (0, 1, 2)]
+        check(is_good(results, 3), f"they go on: {results}")
+        job.end((0, 1, 2))
+    print(f"lists: {len(calls)} calls beside those of one buffer")
 
 
 def killed(address, keys):
@@ -136,6 +159,7 @@ def main():
         mismatch(controller.address, keys)
         exact(controller.address, keys)
         whole(controller.address, keys)
+        lists(controller.address, keys)
         killed(controller.address, keys)
         groups(controller.address, keys)
         controller.stop()

@@ -43,9 +43,9 @@ def whole(address, keys, shell):
     """Each collective, of sizes from one value to many pieces, with each root; all values are checked."""
     calls = []
     for count in (1, 7, 3000, 400003):
-        for name in ("allreduce", "allgather", "reduce_scatter", "alltoall"):
+        for name in ("allreduce", "allgather", "reduce_scatter", "alltoall", "allreduce_list"):
             calls.append(f"{name},count={count},exact=4")
-        for name in ("broadcast", "reduce", "gather", "scatter"):
+        for name in ("broadcast", "reduce", "gather", "scatter", "broadcast_list", "reduce_list"):
             calls += [f"{name},count={count},root={root}" for root in (0, 3)]
         calls.append("barrier")
     rounds = Rounds(shell)

@@ -4,12 +4,14 @@
  *
  *   allreduce,count=40000,exact=4,tag=first       also reduce, reduce_scatter: sums
  *   gather,count=1000,root=2                      also broadcast, allgather, alltoall, scatter, barrier
+ *   allreduce_list,count=40000                    also reduce_list, broadcast_list: of values in many buffers
  *   allreduce,group=3+1,number=2                  in a group, where 3 has rank 0; its values depend on the number
  *   wait            reads a line of standard input
  *
  * Says `joined`, then for each call a line of JSON: its result, the reason and the words of an error, how many workers
  * are in it, and how long it took. All values of all results are checked.
  */
+#include "collective_list.h"
 #include "heddle.h"
 
 #include <errno.h>
@@ -240,6 +242,48 @@ static int make_copy(struct worker *w, const struct call *call) {
 	return rc;
 }
 
+/* Of values in parts, which are as they were unless they are the result. */
+static int make_list(struct worker *w, const struct call *call) {
+	const bool broadcast = strcmp(call->name, "broadcast_list") == 0;
+	const bool all = strcmp(call->name, "allreduce_list") == 0, root = w->rank == call->root;
+	struct heddle *f = w->fabric;
+	struct list list;
+	int rc;
+
+	fill(w, call, !broadcast);
+	if (!list_make(&list, w->in, call->count))
+		die(call->name, "no memory");
+	if (all)
+		rc = heddle_allreduce_list(
+			f, list.part, LIST_PARTS, &w->options, TIMEOUT_MS, &w->status
+		);
+	else if (broadcast)
+		rc = heddle_broadcast_list(
+			f, list.part, LIST_PARTS, call->root, &w->options, -1, &w->status
+		);
+	else
+		rc = heddle_reduce_list(
+			f, list.part, LIST_PARTS, call->root, &w->options, TIMEOUT_MS, &w->status
+		);
+	if (!list_take(&list, w->out))
+		die(call->name, "written beside the parts");
+	list_free(&list);
+	if (rc < 0 || (!all && broadcast == root)) {
+		if (memcmp(w->in, w->out, call->count * sizeof(float)) != 0)
+			die(call->name, "values that are not the result have changed");
+	} else if (broadcast) {
+		check_copy(call, call->root, w->out, 0, call->count);
+	} else {
+		check_sum(w, call, 0, call->count);
+	}
+	return rc;
+}
+
+static bool is_list(const char *name) {
+	return strcmp(name, "allreduce_list") == 0 || strcmp(name, "reduce_list") == 0
+		|| strcmp(name, "broadcast_list") == 0;
+}
+
 static bool is_sum(const char *name) {
 	return strcmp(name, "allreduce") == 0 || strcmp(name, "reduce") == 0
 		|| strcmp(name, "reduce_scatter") == 0;
@@ -272,6 +316,8 @@ static void make(struct worker *w, const struct call *call) {
 		rc = make_sum(w, call);
 	else if (is_copy(call->name))
 		rc = make_copy(w, call);
+	else if (is_list(call->name))
+		rc = make_list(w, call);
 	else if (strcmp(call->name, "barrier") == 0)
 		rc = heddle_barrier(w->fabric, &w->options, TIMEOUT_MS, &w->status);
 	else if (strcmp(call->name, "wait") == 0)
