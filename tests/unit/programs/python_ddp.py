@@ -196,11 +196,29 @@ def test_dtype(job):
         x = torch.full((7,), 3 * job.rank).to(dtype)
         sums = heddle.torch.start_allreduce(job, x, op="average", payload=payload).wait()
         assert sums is x and bool((x == mean).all()), x
+    lists(job)
     try:
         heddle.torch.start_allreduce(job, torch.ones(3, dtype=torch.bool), op="sum")
     except TypeError as error:
         assert "bool" in str(error) and "int64" in str(error), error
         print("refused", flush=True)
+
+
+def lists(job):
+    """Tensors of a list are added in place, in one operation; those that one call would refuse are refused."""
+    xs = [torch.full(shape, job.rank + 1.0).to(torch.bfloat16) for shape in ((2, 3), (0,), (70, 90))]
+    assert job.allreduce_list(xs, exact=job.world_size, timeout=PATIENCE_S).bytes == 2 * (6 + 6300)
+    assert all(bool((x == sum(range(1, job.world_size + 1))).all()) for x in xs), xs
+    net = torch.nn.Linear(5, 4)
+    with torch.no_grad():
+        job.broadcast_list(net.parameters(), 0, timeout=PATIENCE_S)
+    assert job.agree(net, timeout=PATIENCE_S)
+    for wrong in (torch.ones(3, 4).t(), torch.ones(3).to_sparse(), net.weight):
+        try:
+            job.allreduce_list([torch.ones(2), wrong])
+            print("no error", flush=True)
+        except ValueError as error:
+            assert "contiguous" in str(error) or "requires grad" in str(error), error
 
 
 def test_overflow(job):

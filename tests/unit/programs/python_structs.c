@@ -67,6 +67,13 @@ static void print_operations(void) {
 	END();
 }
 
+static void print_lists(void) {
+	BEGIN(",\n", heddle_part);
+	AT(heddle_part, data);
+	AT(heddle_part, count);
+	END();
+}
+
 static void print_results(void) {
 	BEGIN(",\n", heddle_status);
 	AT(heddle_status, size);
@@ -133,6 +140,7 @@ static void print_results(void) {
 int main(void) {
 	print_options();
 	print_operations();
+	print_lists();
 	print_results();
 	(void)printf("}\n");
 	return 0;

@@ -17,6 +17,7 @@ import numpy
 import heddle
 from heddle import native
 from python_exchange import PATIENCE_S, VALUES, raised, test_sends, test_state  # noqa: F401: main() finds them
+from python_lists import test_lists  # noqa: F401
 
 ROUNDS = 20
 

@@ -23,13 +23,13 @@ class Buffer:
         self.memory, self.stream, self.device = memory, stream, device
 
 
-def of(data, writable, types=("fp32",)):
-    """TypeError: not of these types, no array; ValueError: not contiguous, empty, read-only, a tensor that needs
-    autograd."""
+def of(data, writable, types=("fp32",), empty=False):
+    """empty: it may have no values; its address is None then. TypeError: not of these types, no array; ValueError: not
+    contiguous, empty, read-only, a tensor that needs autograd."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(data, torch.Tensor):
-        return _of_tensor(torch, data, writable, types)
-    return _of_object(data, writable, types)
+        return _of_tensor(torch, data, writable, types, empty)
+    return _of_object(data, writable, types, empty)
 
 
 def tensor_type(tensor):
@@ -37,7 +37,7 @@ def tensor_type(tensor):
     return TENSOR_TYPES.get(str(tensor.dtype).partition(".")[2])
 
 
-def _of_tensor(torch, data, writable, types):
+def _of_tensor(torch, data, writable, types, empty):
     kind = tensor_type(data)
     if kind not in types:
         raise TypeError(f"the tensor's dtype is {data.dtype}, not {_listed(types)}")
@@ -45,10 +45,10 @@ def _of_tensor(torch, data, writable, types):
         raise ValueError("the tensor is not contiguous: pass tensor.contiguous()")
     if writable and data.requires_grad and data.is_leaf and torch.is_grad_enabled():
         raise ValueError("the tensor requires grad: pass tensor.detach() or use torch.no_grad()")
-    if data.numel() == 0:
+    if data.numel() == 0 and not empty:
         raise ValueError("the tensor is empty")
     if data.device.type == "cpu":
-        return Buffer(data.data_ptr(), data.numel(), kind, data)
+        return Buffer(data.data_ptr() or None, data.numel(), kind, data)
     if data.device.type != "cuda":
         raise TypeError(f"the tensor is on device {data.device}, not on cpu or cuda")
     stream = torch.cuda.current_stream(data.device).cuda_stream
@@ -59,7 +59,7 @@ def _listed(types):
     return "fp32" if len(types) == 1 else "one of " + ", ".join(types)
 
 
-def _of_object(data, writable, types):
+def _of_object(data, writable, types, empty):
     try:
         view = memoryview(data)
     except TypeError:
@@ -72,6 +72,8 @@ def _of_object(data, writable, types):
     if writable and view.readonly:
         raise ValueError("the array is read-only")
     if view.nbytes == 0:
+        if empty:
+            return Buffer(None, 0, kind, data)
         raise ValueError("the array is empty")
     count = view.nbytes // native.TYPE_BYTES[kind]
     if not view.readonly:

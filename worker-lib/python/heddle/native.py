@@ -100,11 +100,15 @@ class Range(ctypes.Structure):
     _fields_ = [("first", ctypes.c_uint64), ("count", ctypes.c_uint64)]
 
 
+class Part(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("count", ctypes.c_uint64)]
+
+
 # By the name in heddle.h; tests compare size and offsets with the compiler's.
 STRUCTS = {"heddle_options": Options, "heddle_push_options": PushOptions, "heddle_pull_options": PullOptions,
            "heddle_collective_options": CollectiveOptions, "heddle_status": Status, "heddle_members": Members,
            "heddle_stats": Stats, "heddle_range": Range, "heddle_state_options": StateOptions,
-           "heddle_state_item": StateItem}
+           "heddle_state_item": StateItem, "heddle_part": Part}
 
 _p, _i, _f, _s = ctypes.c_void_p, ctypes.c_int, ctypes.c_float, ctypes.c_char_p
 _u32, _u64, _size = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t
@@ -138,6 +142,9 @@ FUNCTIONS = {
     "heddle_barrier_start": (_i, [_p, _to(CollectiveOptions), _to(_p)]),
     "heddle_broadcast_start": (_i, [_p, _p, _u64, _i, _to(CollectiveOptions), _to(_p)]),
     "heddle_reduce_start": (_i, [_p, _p, _p, _u64, _i, _to(CollectiveOptions), _to(_p)]),
+    "heddle_allreduce_list_start": (_i, [_p, _to(Part), _size, _to(CollectiveOptions), _to(_p)]),
+    "heddle_broadcast_list_start": (_i, [_p, _to(Part), _size, _i, _to(CollectiveOptions), _to(_p)]),
+    "heddle_reduce_list_start": (_i, [_p, _to(Part), _size, _i, _to(CollectiveOptions), _to(_p)]),
     "heddle_allgather_start": (_i, [_p, _p, _p, _u64, _to(CollectiveOptions), _to(_p)]),
     "heddle_reduce_scatter_start": (_i, [_p, _p, _p, _u64, _to(CollectiveOptions), _to(_p)]),
     "heddle_alltoall_start": (_i, [_p, _p, _p, _u64, _to(CollectiveOptions), _to(_p)]),

@@ -3,12 +3,12 @@
 from typing import Any, Optional
 
 from . import buffers, native
-from .collectives import Collectives
+from .lists import Lists
 from .native import C
 from .ticket import Status, Ticket
 
 
-class Sends(Collectives):
+class Sends(Lists):
     """The sends and receives of a Job. The k-th send of one worker to another is matched with the k-th receive there
     from it, whatever else they and others call in between. Both must have as many values of the same type and the same
     tag, or both fail (OperationFailed, reason "mismatch").
