@@ -20,6 +20,19 @@ from heddle import torch_collectives
 from torch_samples import ADDED, COPIED, cases, count_gloo, ended, equal, handed, laid, sample
 
 DIES, PATIENCE_S, MANY, SHORT_S, DELAY_S = 1, 100, 300, 0.1, 0.3
+started = []  # operations of all jobs
+
+
+def count_started():
+    collective = heddle.Job._collective
+
+    def counted(self, what, *arguments, **more):
+        started.append(what)
+        return collective(self, what, *arguments, **more)
+
+    heddle.Job._collective = counted
+
+
 def copies(group, rank, size, globally):
     """Broadcast, all-gather, gather and scatter. globally: the rank of a member in the default group."""
     for number, (dtype, shape, even) in enumerate(cases(COPIED)):
@@ -97,17 +110,37 @@ def reductions(group, rank, size, globally):
         same(x, wanted)
 
 
+def all_reduced(group, rank, size):
+    """all_reduce_coalesced(), and the coalescing manager, where it makes one of many all-reduces."""
+    manager = getattr(dist, "_coalescing_manager", None) if hasattr(torch._C._distributed_c10d, "Backend") else None
+    for dtype, op in ((torch.float32, "SUM"), (torch.bfloat16, "MAX"), (torch.int64, "AVG")):
+        every = [[sample(one, dtype, shape) for one in range(size)] for shape in ((5,), (2, 3), (0, 4), (40, 90))]
+        wanted, how = [combined(op, one) for one in every], {"op": getattr(dist.ReduceOp, op), "group": group}
+        xs = [laid(one[rank], number % 2 == 0) for number, one in enumerate(every)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it will be deprecated
+            count = len(started)
+            dist.all_reduce_coalesced(xs, **how)
+        assert len(started) == count + 1, started[count:]
+        for x, one in zip(xs, wanted):
+            same(x, one)
+        if manager is None:
+            continue
+        xs, count = [one[rank].clone() for one in every], len(started)
+        with manager(group):
+            for x in xs:
+                dist.all_reduce(x, **how)
+        assert len(started) == count + 1, started[count:]
+        for x, one in zip(xs, wanted):
+            same(x, one)
+
+
 def coalesced(group, rank, size):
-    """Several tensors in one call; of shapes that differ."""
+    """Several tensors in one call; of shapes that differ. All-reduces are one operation."""
+    all_reduced(group, rank, size)
     shapes, every = ((5,), (2, 3)), []
     for shape in shapes:
         every.append([sample(one, torch.float32, shape) for one in range(size)])
-    xs = [every[0][rank].clone(), every[1][rank].clone().t()]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it will be deprecated
-        dist.all_reduce_coalesced(xs, group=group)
-    same(xs[0], combined("SUM", every[0]))
-    same(xs[1], combined("SUM", every[1]).t())
     if not hasattr(torch._C._distributed_c10d, "Backend"):
         return
     outs, parts = [torch.zeros(size, *shape) for shape in shapes], [torch.zeros(shape) for shape in shapes]
@@ -379,6 +412,7 @@ def test_death():
 def main():
     torch.set_num_threads(1)
     count_gloo()
+    count_started()
     dist.init_process_group("heddle")
     globals()[f"test_{sys.argv[1]}"]()
     dist.barrier()

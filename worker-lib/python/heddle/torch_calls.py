@@ -147,8 +147,8 @@ class GroupCalls:  # pylint: disable=too-many-public-methods  # PyTorch's
 
     @_over_heddle
     def allreduce_coalesced(self, tensors, opts=None):
-        op = _operation(opts)
-        if op is None or not can_travel(*tensors) or not all(map(can_reduce, tensors)) \
+        op, with_values = _operation(opts), [one for one in tensors if one.numel() > 0]
+        if op is None or not can_travel(*tensors) or not with_values or not all(map(can_reduce, with_values)) \
                 or len({one.dtype for one in tensors}) != 1:
             return None
         return self._calls.allreduce_coalesced(tensors, op)

@@ -128,13 +128,13 @@ class Calls:
 
     def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], op: str) -> Call:
         """One all-reduce of all of them, which may have different shapes."""
-        values = _joined(tensors)
+        parts = [_values(one) for one in tensors]
 
         def finish():
-            for part, tensor in zip(values.split([one.numel() for one in tensors]), tensors):
+            for part, tensor in zip(parts, tensors):
                 _put(part, tensor)
 
-        return Call(self._job.allreduce_start(values, op=op, exact=self._size), finish, list(tensors))
+        return Call(self._job.allreduce_list_start(parts, op=op, exact=self._size), finish, list(tensors))
 
     def broadcast(self, tensor: torch.Tensor, root: int) -> Call:
         values = _values(tensor)
