@@ -81,7 +81,7 @@ def lists(address, keys):
              for name in ("allreduce", "broadcast", "reduce")]
     of_one = [call.replace("_list", "") for call in calls]
     more = ["wait", "allreduce_list,count=30000,exact=4", "allreduce_list,count=30000"]
-    with Job(address, keys, "lists", [of_one + more, *[calls + more] * (WORKERS - 1)]) as job:
+    with start(address, keys, "lists", [of_one + more, *[calls + more] * (WORKERS - 1)]) as job:
         for _ in calls:
             results = [job.line(rank) for rank in range(WORKERS)]
             check(is_good(results, WORKERS), f"lists and buffers: {results}")
