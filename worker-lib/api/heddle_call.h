@@ -24,8 +24,8 @@ struct heddle_call {
 };
 /* Bytes of a value; 0: there is no such type. */
 size_t heddle_type_bytes(enum heddle_type type);
-/* What heddle_reduce_start_call() does not check, of a call besides sends and receives; sets how many values its result
- * can have. -EINVAL, -ENOTSUP, -ECHILD. */
+/* Checks arguments and options of a call besides sends and receives, as far as heddle_reduce_start_call() does not;
+ * sets how many values its result can have. -EINVAL, -ENOTSUP, -ECHILD. */
 int heddle_check_call(
 	struct heddle *fabric,
 	struct heddle_call *call,

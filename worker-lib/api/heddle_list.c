@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-/* What this worker gives and receives, of a call whose collective, root and parts are set. */
+/* Sets which values this worker gives and receives, of a call whose collective, root and parts are set. */
 static int complete(
 	struct heddle *fabric,
 	struct heddle_call *call,

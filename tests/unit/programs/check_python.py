@@ -63,8 +63,8 @@ def main():
         common = ["--listen", "127.0.0.1:0", "--controller", controller.address, "--key-file", keys, "--host"]
         others = [Program(AGGREGATOR, *common, "a1"), Program(SERVER, *common, "ps")]
         check_doctor(controller.address, keys, where)
-        for test in ("sums", "types", "collectives", "lists", "sends", "groups", "state", "agree", "agree_or_not", "await",
-                     "model", "errors", "interrupt", "closing"):
+        for test in ("sums", "types", "collectives", "lists", "sends", "groups", "state", "agree", "agree_or_not",
+                     "await", "model", "errors", "interrupt", "closing"):
             done = run(RUN, "-n", WORKERS, "--controller", controller.address, "--key-file", keys, "--job", test,
                        "--bind", "127.0.0.1", "--host-prefix", "h", "--",
                        sys.executable, HERE / "python_worker.py", test, env=ENV, timeout=PATIENCE_S)

@@ -54,7 +54,7 @@ def rooted(job):
 
 
 def differ(job):
-    """What cannot be added leaves the arrays as they were, and says both totals; the next call is matched."""
+    """Lists that do not match are left as they were, with both totals in words; the next call is matched."""
     rank, world = job.rank, job.world_size
     total = sum(map(numpy.size, arrays(rank)))
     x = [*arrays(rank), numpy.ones(1, dtype=numpy.float32)][:None if rank == 1 else -1]
