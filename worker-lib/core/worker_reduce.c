@@ -154,6 +154,13 @@ void worker_on_reduce(
 	}
 }
 
+/* The attempt that REDUCED names began without this worker's knowledge: REDUCE was lost with its session, and it has
+ * asked again since. */
+static bool has_missed(const struct worker_reduce *r, const struct hd_msg_reduced *message) {
+	return r->args.channel == 0 && r->pub.state == HD_TICKET_REQUESTED && r->attempt > 1
+		&& message->sum_id != 0 && message->sum_id != r->sum_id;
+}
+
 /* All that receive something of this round have it: this worker's values are not needed any more. */
 void worker_on_reduced(
 	struct hd_worker *worker,
@@ -161,10 +168,15 @@ void worker_on_reduced(
 	const struct hd_msg_reduced *message
 ) {
 	struct worker_reduce *r = worker_reduce_find(worker, message->channel, message->round);
+	const bool ours = message->job == worker->job && message->worker == worker->config.rank;
 
+	if (ours && r && has_missed(r, message)) {
+		worker_reduce_again(worker, ctx, r); /* the answer says what became of it */
+		return;
+	}
 	/* Also when it has asked again since: its values had arrived, even if it did not see that. A send has no other
 	 * values in another attempt. */
-	if (message->job != worker->job || message->worker != worker->config.rank || !r
+	if (!ours || !r
 	    || (r->args.channel == 0 && (message->sum_id == 0 || message->sum_id != r->sum_id))
 	    || r->due > 0 || (r->args.channel != 0 && r->args.out)) {
 		worker->stats.late_messages++;
