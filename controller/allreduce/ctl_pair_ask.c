@@ -74,7 +74,7 @@ take(struct hd_controller *c,
 	/* It was cut off, and its values have arrived: otherwise it would not ask. */
 	if (pair->begun && end == CTL_END_SENDER
 	    && (pair->part[end] == CTL_PART_GONE || pair->part[end] == CTL_PART_GIVEN)) {
-		pair->part[end] = CTL_PART_GIVEN;
+		ctl_pair_enter(pair, end, CTL_PART_GIVEN);
 		return NULL;
 	}
 	/* It has given up the attempt in progress. */
@@ -109,7 +109,7 @@ void ctl_pair_request(
 	pair = take(c, node, m, end, sink);
 	if (!pair)
 		return;
-	pair->part[end] = CTL_PART_ASKED;
+	ctl_pair_enter(pair, end, CTL_PART_ASKED);
 	if (ctl_pair_differs(pair, m, words)) {
 		tell_mismatch(c, job, pair, words, sink);
 		return;
@@ -224,7 +224,7 @@ void ctl_pair_answer(
 		/* It asked before it knew the other's last process, with which it counts: both begin again. */
 		if (stale && pair->channel == m->channel && !pair->begun && !is_idle(pair, end)) {
 			ctl_pair_send_drop(c, job, pair, end, &replaced, sink);
-			pair->part[end] = CTL_PART_NONE;
+			ctl_pair_enter(pair, end, CTL_PART_NONE);
 			if (pair->part[other] != CTL_PART_ASKED)
 				ctl_pair_forget(c, job, pair);
 			continue;
@@ -293,7 +293,7 @@ void ctl_pair_worker_down(
 			continue;
 		/* Its values may have arrived at the aggregator, which reports it if they have not. */
 		if (pair->begun && end == CTL_END_SENDER)
-			pair->part[end] = CTL_PART_GONE;
+			ctl_pair_enter(pair, end, CTL_PART_GONE);
 		else if (pair->part[end] != CTL_PART_NONE)
 			ctl_pair_give_up(c, job, pair, end, "is lost", sink);
 		else /* it was waited for */

@@ -70,14 +70,14 @@ void ctl_pair_fail(
 	ctl_pair_vacate(c, job, pair);
 	for (enum ctl_end end = CTL_END_SENDER; end < CTL_ENDS; end++) {
 		if (pair->part[end] == CTL_PART_STARTED) {
-			pair->part[end] = CTL_PART_VOID;
+			ctl_pair_enter(pair, end, CTL_PART_VOID);
 			ctl_pair_send_void(c, job, pair, end, reason, sink);
 		} else if (pair->part[end] == CTL_PART_GIVEN) {
-			pair->part[end] = CTL_PART_ASKED;
+			ctl_pair_enter(pair, end, CTL_PART_ASKED);
 			pair->ask_at = c->now + CTL_PAIR_ASK_NS;
 			ctl_check_by(c, c->now + 1);
 		} else if (pair->part[end] == CTL_PART_GONE) {
-			pair->part[end] = CTL_PART_NONE;
+			ctl_pair_enter(pair, end, CTL_PART_NONE);
 		}
 	}
 }
@@ -142,8 +142,9 @@ begin(struct hd_controller *c, struct ctl_job *job, struct ctl_pair *pair, struc
 		return;
 	}
 	pair->alone_since = 0;
-	pair->part[CTL_END_SENDER] = pair->part[CTL_END_RECEIVER] = CTL_PART_STARTED;
 	ctl_pair_occupy(job, pair, aggregator);
+	ctl_pair_enter(pair, CTL_END_SENDER, CTL_PART_STARTED);
+	ctl_pair_enter(pair, CTL_END_RECEIVER, CTL_PART_STARTED);
 	ctl_pair_send(c, job, pair, sink);
 	c->counters.pairs++;
 }

@@ -102,7 +102,7 @@ static int provide(struct heddle_shared *shared, const struct hd_shared_call *ca
 }
 
 /* 0: it is done; -EAGAIN: it waits for another member; -ECANCELED: it is void; -EPROTO. */
-static int advance(struct heddle_shared *shared) {
+static int take_steps(struct heddle_shared *shared) {
 	for (;;) {
 		switch (hd_shared_step(&shared->run)) {
 		case HD_SHARED_MOVED:
@@ -121,6 +121,24 @@ static int advance(struct heddle_shared *shared) {
 		if (atomic_load_explicit(&shared->stopping, memory_order_relaxed))
 			return -ECANCELED;
 	}
+}
+
+static int in_steps(struct heddle *fabric, const struct heddle_turn *turn) {
+	(void)turn;
+	return take_steps(fabric->shared);
+}
+
+/* The same; -EPROTO also when an assertion has failed: the round goes by the network. */
+static int advance(struct heddle_shared *shared) {
+	const struct heddle *fabric = shared->fabric;
+	char words[HEDDLE_GUARD_BYTES];
+	int rc;
+
+	if (heddle_guard(shared->fabric, in_steps, NULL, words, &rc))
+		return rc;
+	if (fabric->log)
+		fabric->log(fabric->log_arg, HEDDLE_LOG_ERROR, words);
+	return -EPROTO;
 }
 
 /* The call that is being made, to its end. */

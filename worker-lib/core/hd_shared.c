@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A round through shared memory, step by step (hd_shared.h). */
+#include "hd_assert.h"
 #include "hd_shared.h"
 
 #include <errno.h>
@@ -87,11 +88,17 @@ bool hd_shared_kill(const struct hd_shared_map *map, uint32_t turn) {
 	return !is_complete(fate, turn);
 }
 
+/* Pieces of which it has given all. */
+static uint32_t given_pieces(const struct hd_shared_run *run) {
+	return run->share.combines ? run->mids : run->ins;
+}
+
 /* One more member has given all that the others need: the last one completes the round. */
 static enum hd_shared_next give(struct hd_shared_run *run) {
 	struct hd_shared_head *head = run->map->head;
 	uint64_t fate = atomic_load(&head->fate), next;
 
+	hd_assert(!run->given && given_pieces(run) == run->pieces);
 	do {
 		if (fate & DEAD)
 			return HD_SHARED_VOID;
@@ -158,6 +165,8 @@ static struct hd_shared_mark *laggard(struct hd_shared_run *run, size_t offset, 
 static enum hd_shared_next
 publish(struct hd_shared_run *run, struct hd_shared_mark *mark, uint32_t *done) {
 	++*done;
+	hd_assert(run->ins <= run->pieces && run->ins <= run->outs + 2);
+	hd_assert(run->mids <= run->ins && run->outs <= given_pieces(run));
 	atomic_store(&mark->pieces, run->map->pieces + *done);
 	run->mark = mark;
 	return HD_SHARED_MOVED;
@@ -170,11 +179,6 @@ static struct hd_shared_member *own(const struct hd_shared_run *run) {
 /* The mark after which a piece may be copied out. */
 static size_t ready(const struct hd_shared_run *run) {
 	return run->share.combines ? MID : IN;
-}
-
-/* Pieces of which it has given all. */
-static uint32_t given_pieces(const struct hd_shared_run *run) {
-	return run->share.combines ? run->mids : run->ins;
 }
 
 static enum hd_shared_next wait_at(struct hd_shared_run *run, struct hd_shared_mark *mark) {
@@ -229,6 +233,7 @@ enum hd_shared_next hd_shared_step(struct hd_shared_run *run) {
 		run->seen = bell;
 		return wait_at(run, &head->bell);
 	}
+	hd_assert(run->given && run->outs == run->pieces);
 	run->map->turn++;
 	run->map->pieces += run->pieces;
 	if (!run->share

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The numbers of sends and receives, by channel. */
+#include "hd_assert.h"
 #include "hd_group.h"
 #include "worker_channel.h"
 
@@ -68,6 +69,7 @@ int worker_channel_call(struct hd_worker *worker, uint32_t channel, uint32_t *nu
 }
 
 bool worker_channel_may_ask(const struct hd_worker *worker, uint32_t channel, uint32_t number) {
+	hd_assert(number > 0 && number < worker_channel_next(worker, channel));
 	return number - oldest(worker, channel) < HD_CHANNEL_PAIRS_MAX;
 }
 

@@ -87,6 +87,7 @@ void worker_reduce_end(
 	worker->reduce_count--;
 	worker->pair_count -= r->args.channel != 0;
 	worker->pairs_due |= r->args.channel != 0;
+	hd_assert(worker->pair_count <= worker->reduce_count);
 	if (applied)
 		note_end(worker, r);
 	worker->stats.reduced += applied;
@@ -230,6 +231,13 @@ void worker_reduce_finish(
 	worker_reduce_end(worker, ctx, r, HD_TICKET_APPLIED, HD_REASON_NONE);
 }
 
+static void forget(struct hd_worker *worker, struct worker_reduce *r) {
+	hd_assert(r->shared == 0 && !r->shards); /* neither uses its memory any more */
+	TAILQ_REMOVE(&worker->reduces, r, link);
+	free(r->half);
+	free(r);
+}
+
 void worker_reduce_collect(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct worker_reduce *r, *next;
 
@@ -237,13 +245,13 @@ void worker_reduce_collect(struct hd_worker *worker, const struct worker_context
 		next = TAILQ_NEXT(r, link);
 		if (!r->ended && worker_reduce_is_dead(r))
 			worker_reduce_again(worker, ctx, r);
-		if (!r->ended)
-			continue;
-		TAILQ_REMOVE(&worker->reduces, r, link);
-		free(r->half);
-		free(r);
+		if (r->ended)
+			forget(worker, r);
 	}
-	hd_assert(!TAILQ_EMPTY(&worker->reduces) || worker->reduce_count == 0);
+	hd_assert(
+		!TAILQ_EMPTY(&worker->reduces)
+		|| (worker->reduce_count == 0 && worker->pair_count == 0)
+	);
 }
 
 void worker_reduce_off_wire(struct hd_worker *worker) {
@@ -257,9 +265,7 @@ void worker_reduce_destroy(struct hd_worker *worker) {
 	struct worker_reduce *r;
 
 	while ((r = TAILQ_FIRST(&worker->reduces))) {
-		TAILQ_REMOVE(&worker->reduces, r, link);
 		worker_reduce_drop_shards(worker, r);
-		free(r->half);
-		free(r);
+		forget(worker, r);
 	}
 }

@@ -65,6 +65,35 @@ ctl_pair_add(struct ctl_job *job, const struct hd_msg_request *m, enum ctl_end e
 	return pair;
 }
 
+/* ctl_pair_begin.c has the picture. An end asks again with a new attempt, in whatever state it waits. */
+static bool may_become(enum ctl_part from, enum ctl_part to) {
+	switch (from) {
+	case CTL_PART_NONE:
+	case CTL_PART_VOID:
+		return to == CTL_PART_ASKED;
+	case CTL_PART_ASKED:
+		return to == CTL_PART_ASKED || to == CTL_PART_STARTED || to == CTL_PART_NONE;
+	case CTL_PART_STARTED:
+		return to == CTL_PART_VOID || to == CTL_PART_GONE;
+	case CTL_PART_GONE:
+		return to == CTL_PART_GIVEN || to == CTL_PART_NONE;
+	case CTL_PART_GIVEN:
+		return to == CTL_PART_GIVEN || to == CTL_PART_GONE || to == CTL_PART_ASKED;
+	default:
+		return false;
+	}
+}
+
+static bool is_in_progress(enum ctl_part part) {
+	return part == CTL_PART_STARTED || part == CTL_PART_GONE || part == CTL_PART_GIVEN;
+}
+
+void ctl_pair_enter(struct ctl_pair *pair, enum ctl_end end, enum ctl_part part) {
+	assert(may_become((enum ctl_part)pair->part[end], part));
+	assert(is_in_progress(part) == pair->begun);
+	pair->part[end] = (uint8_t)part;
+}
+
 void ctl_pair_occupy(struct ctl_job *job, struct ctl_pair *pair, struct ctl_node *aggregator) {
 	assert(!pair->begun && !pair->aggregator);
 	pair->begun = true;
@@ -78,6 +107,7 @@ void ctl_pair_occupy(struct ctl_job *job, struct ctl_pair *pair, struct ctl_node
 void ctl_pair_vacate(struct hd_controller *c, struct ctl_job *job, struct ctl_pair *pair) {
 	if (pair->aggregator) {
 		assert(pair->aggregator->pairs > 0);
+		assert(pair->aggregator->pair_bytes >= pair->memory);
 		pair->aggregator->pairs--;
 		pair->aggregator->pair_bytes -= pair->memory;
 	}
@@ -112,6 +142,9 @@ void ctl_pair_fini(struct hd_controller *c, struct ctl_job *job) {
 		next = TAILQ_NEXT(pair, entry);
 		ctl_pair_forget(c, job, pair);
 	}
+	assert(job->pair_count == 0);
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		assert(job->pairs_of[i] == 0);
 }
 
 /* --- calls ---------------------------------------------------------------------------------- */

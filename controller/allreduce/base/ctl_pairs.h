@@ -9,6 +9,9 @@ struct ctl_pair *ctl_pair_find(const struct ctl_job *job, uint32_t channel, uint
 /* Of an end's request, whose end asks. NULL: limit or memory. */
 struct ctl_pair *
 ctl_pair_add(struct ctl_job *job, const struct hd_msg_request *m, enum ctl_end end);
+/* Changes the state of an end; of a pair in progress after ctl_pair_occupy(), of one that was after
+ * ctl_pair_vacate(). */
+void ctl_pair_enter(struct ctl_pair *pair, enum ctl_end end, enum ctl_part part);
 /* It is in progress, over this aggregator. */
 void ctl_pair_occupy(struct ctl_job *job, struct ctl_pair *pair, struct ctl_node *aggregator);
 /* It is not in progress any more. */
