@@ -266,16 +266,12 @@ static uint32_t epochs_of(const struct client *client, const struct heddle_round
 /* Waits up to this time for the end of the update at this place, if there is one. */
 static void take_result(struct client *client, uint32_t place, hd_ns wait) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
+	hd_ns end = hd_compute_now() + wait;
 
 	if (!client->ticket[place])
 		return;
 	if (wait > 0)
-		(void)train_wait(
-			client->ticket[place],
-			HEDDLE_WAIT_RELEASED,
-			hd_compute_now() + wait,
-			&status
-		);
+		(void)train_wait(client->ticket[place], HEDDLE_WAIT_RELEASED, &end, &status);
 	(void)heddle_ticket_test(client->ticket[place], &status);
 	train_summary_push(&client->summary, &status);
 	heddle_ticket_free(client->ticket[place]);

@@ -44,14 +44,14 @@ int train_join(const struct train *train, struct heddle *fabric) {
 int train_wait(
 	struct heddle_ticket *ticket,
 	enum heddle_wait until,
-	hd_ns end,
+	hd_ns *end,
 	struct heddle_status *status
 ) {
-	bool stopping = train_stop;
+	bool stopping = false;
 	int rc, left;
 
 	do {
-		left = slice_ms(&end, &stopping);
+		left = slice_ms(end, &stopping);
 		rc = heddle_ticket_wait(ticket, until, left, status);
 	} while (rc == -ETIMEDOUT && left > 0);
 	return rc;
@@ -66,11 +66,12 @@ int train_pull(
 ) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 	struct heddle_ticket *ticket = NULL;
+	hd_ns end = end_of(timeout_ms);
 	int rc = heddle_pull_start(fabric, data, options, &ticket);
 
 	if (rc != 0)
 		return rc;
-	rc = train_wait(ticket, HEDDLE_WAIT_OUTCOME, end_of(timeout_ms), &status);
+	rc = train_wait(ticket, HEDDLE_WAIT_OUTCOME, &end, &status);
 	if (rc == -ETIMEDOUT) {
 		while (heddle_ticket_cancel(ticket) == -EAGAIN)
 			(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, 1, NULL);

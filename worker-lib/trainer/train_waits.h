@@ -11,11 +11,12 @@
 /* Until the job is joined, --join-ms or --seconds. An exit status; EX_OK also after a signal, or when this worker has
  * left (its machine is taken away): then there is nothing to do. */
 int train_join(const struct train *train, struct heddle *fabric);
-/* Until the time, or STOP_MS after a signal. 0, -ETIMEDOUT or another error of heddle_ticket_wait(). */
+/* Until the time, or STOP_MS after a signal: then *end moves there, also for waits that follow. 0, -ETIMEDOUT or
+ * another error of heddle_ticket_wait(). */
 int train_wait(
 	struct heddle_ticket *ticket,
 	enum heddle_wait until,
-	hd_ns end,
+	hd_ns *end,
 	struct heddle_status *status
 );
 /* As heddle_pull(). A signal withdraws it: -ETIMEDOUT. */

@@ -413,7 +413,7 @@ static int loop(struct worker *worker) {
 }
 
 /* Ends pushes in flight, until the time. */
-static void end_pushes(struct worker *worker, hd_ns until) {
+static void end_pushes(struct worker *worker, hd_ns *until) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 
 	for (uint32_t i = 0; i < PUSHES_MAX; i++) {
@@ -427,13 +427,13 @@ static void end_pushes(struct worker *worker, hd_ns until) {
 
 /* Sends the filter's held values as the last update. A synchronous step needs one from the newest version, which may
  * change during the pull: then it is tried again. */
-static void flush(struct worker *worker, hd_ns until) {
+static void flush(struct worker *worker, hd_ns *until) {
 	struct train_filter *filter = &worker->filter;
 
 	train_filter_end(filter, worker->train, worker->fabric);
-	for (int i = 0; filter->filter && i < FLUSHES_MAX && hd_compute_now() < until; i++) {
+	for (int i = 0; filter->filter && i < FLUSHES_MAX && hd_compute_now() < *until; i++) {
 		bool stepped = worker->train->options.sync != HD_SYNC_NONE;
-		int left = (int)((until - hd_compute_now()) / HD_MS);
+		int left = (int)((*until - hd_compute_now()) / HD_MS);
 
 		if (!train_filter_holds(filter, worker->train->values))
 			return;
@@ -464,9 +464,9 @@ static void drain(struct worker *worker) {
 	hd_ns until = hd_compute_now() + (train_stop ? STOP_MS : DRAIN_MS) * HD_MS;
 	uint64_t version;
 
-	end_pushes(worker, until);
+	end_pushes(worker, &until);
 	if (!worker->ticket[0])
-		flush(worker, until);
+		flush(worker, &until);
 	/* When pushes did not end, the server does not answer: then the present model is the final one. */
 	if (!train_stop && all_ended(worker) && heddle_time_left_ms(worker->fabric) < 0
 	    && train_pull(worker->fabric, worker->train->params, NULL, 2000, &version) == 0)

@@ -533,7 +533,7 @@ def cases():
         yield f"train {mode}, incomplete step", step_is_not_complete(mode, False)
         yield f"train {mode}, incomplete step, planned", step_is_not_complete(mode, True)
         yield f"train {mode}, --seconds", seconds(mode)
-    for mode in ("async", "filter"):
+    for mode in ("async", "filter", "nbatch"):  # with nbatch several are in flight
         yield f"train {mode}, last push", time_is_up(mode, 0.5)
     yield "train async, leaving", time_is_up("async", 5.5)
     yield "train federated, leaving", round_is_not_complete
