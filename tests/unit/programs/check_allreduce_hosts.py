@@ -16,17 +16,17 @@ from processes import Program, Shell, check, until, write_keys
 
 CONTROLLER, HEDDLECTL, WORKER = sys.argv[1:4]
 WORKERS, VALUES = 4, 40000
-WHOLE, KILLED = 25, 60  # rounds
+ROUNDS = 20  # before the end or a kill, and after the kill
 PATIENCE_S = 30
 
 
-def start_workers(address, keys, job, rounds):
+def start_workers(address, keys, job):
     running = []
     for rank in range(WORKERS):
         env = {**{k: v for k, v in os.environ.items() if not k.startswith("HEDDLE_")},
                "HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys, "HEDDLE_JOB": job, "HEDDLE_RANK": str(rank),
                "HEDDLE_WORLD_SIZE": str(WORKERS), "HEDDLE_HOST": f"h{rank + 1}", "HEDDLE_BIND": "127.0.0.1"}
-        running.append(subprocess.Popen([WORKER, str(VALUES), str(rounds)], env=env, text=True,
+        running.append(subprocess.Popen([WORKER, str(VALUES), "0"], env=env, text=True,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
     return running
 
@@ -37,20 +37,31 @@ def ending(worker):
     return json.loads(out.splitlines()[-1])
 
 
-def await_round(worker, number):
-    while f"round {number}" not in (line := worker.stdout.readline()):
-        check(line, f"rounds begin: {worker.stderr.read() if not line else ''}")
+def counter(shell, name):
+    return next(row["value"] for row in shell.rows("counters") if row["counter"] == name)
+
+
+def lose(shell, worker):
+    """Kills one, and waits until the others have made rounds without it."""
+    worker.send_signal(signal.SIGKILL)
+    until(lambda: len(shell.rows("nodes", "role=worker")) == WORKERS - 1, "it is lost")
+    made = counter(shell, "reduces")
+    until(lambda: counter(shell, "reduces") >= made + ROUNDS, "rounds go on without it")
 
 
 def play(shell, workers, victim):
     """The last lines of the workers that were not killed."""
+    left = [worker for rank, worker in enumerate(workers) if rank != victim]
     try:
-        await_round(workers[0], 20)
+        while f"round {ROUNDS}\n" != (line := workers[0].stdout.readline()):
+            check(line, f"rounds begin: {workers[0].stderr.read() if not line else ''}")
         nodes = shell.rows("nodes", "role=aggregator")
         check(sorted(n["worker"] for n in nodes) == list(range(WORKERS)), f"each worker adds: {nodes}")
         if victim is not None:
-            workers[victim].send_signal(signal.SIGKILL)
-        return [ending(worker) for rank, worker in enumerate(workers) if rank != victim]
+            lose(shell, workers[victim])
+        for worker in left:
+            worker.send_signal(signal.SIGTERM)
+        return [ending(worker) for worker in left]
     finally:
         for worker in workers:
             worker.kill()
@@ -62,18 +73,18 @@ def main():
         keys = write_keys(where)
         controller = Program(CONTROLLER, "--listen", "127.0.0.1:0", "--key-file", keys)
         shell = Shell(HEDDLECTL, controller.address, keys)
-        said = play(shell, start_workers(controller.address, keys, "whole", WHOLE), None)
+        said = play(shell, start_workers(controller.address, keys, "whole"), None)
         print(f"all leave: {said}")
-        check(all(one["all"] == WHOLE for one in said), f"every sum is of all workers: {said}")
-        counters = {row["counter"]: row["value"] for row in shell.rows("counters")}
-        check(counters["reduces"] == WHOLE and counters["reduces_failed"] == 0, f"no round failed: {counters}")
+        made = counter(shell, "reduces")
+        check(all(one["all"] == one["rounds"] == made >= ROUNDS for one in said), f"sums are of all workers: {said}")
+        check(counter(shell, "reduces_failed") == 0, "no round failed")
         until(lambda: not shell.rows("nodes", "role=aggregator"), "aggregators end with their workers")
-        said = play(shell, start_workers(controller.address, keys, "killed", KILLED), 2)
+        said = play(shell, start_workers(controller.address, keys, "killed"), 2)
         print(f"one is killed: {said}")
         for one in said:
-            check(one["sums"] + one["late"] == KILLED, f"each call ends: {one}")
+            check(one["sums"] + one["late"] == one["rounds"], f"each call ends: {one}")
             check(one["late"] <= 1, f"one death ends one round at most: {one}")
-            check(20 <= one["all"] < KILLED, f"the dead was in the sums until then: {one}")
+            check(ROUNDS <= one["all"] < one["rounds"], f"the dead was in the sums until then: {one}")
         until(lambda: not shell.rows("nodes", "role=aggregator"), "no aggregator is left")
         controller.stop()
 

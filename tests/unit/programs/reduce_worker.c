@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One worker of a job of all-reduces: reduce_worker COUNT ROUNDS. Says `joined`, then `round N` after each tenth,
+ * One worker of a job of all-reduces: reduce_worker COUNT ROUNDS. Says `joined`, then `round N` after each one,
  * and at the end how many rounds it was in, how many sums it has had, how many it came too late for, and its longest
  * wait, as JSON. Every value of every sum is checked, NaN and Inf among them: a sum may have fewer workers than the
  * job, never other values than theirs.
@@ -121,8 +121,7 @@ int main(int argc, char **argv) {
 		ends = rc == 0 && x[count] > 0;
 		sums += rc == 0;
 		all += rc == 0 && status.workers == (uint32_t)heddle_world_size(fabric);
-		if (round % 10 == 9)
-			(void)printf("round %ld\n", round + 1);
+		(void)printf("round %ld\n", round + 1);
 		(void)usleep(PAUSE_US);
 	}
 	(void
