@@ -24,10 +24,10 @@
 	F(row, loss, REAL_OR_NULL, "mean loss per sample, of the newest reports") \
 	F(row, step_ms, REAL_OR_NULL, "duration of a step, in milliseconds") \
 	F(row, held_norm, REAL_OR_NULL, "L2 norm of the values that the filter of a worker holds back") \
-	F(row, price, REAL_OR_NULL, "price of a worker per hour") \
+	F(row, price, EXACT_OR_NULL, "price of a worker per hour") \
 	F(row, ran_s, REAL_OR_NULL, "seconds since a policy was first set") \
 	F(row, worker_s, REAL_OR_NULL, "worker-seconds used") \
-	F(row, money, REAL_OR_NULL, "money spent") \
+	F(row, money, EXACT_OR_NULL, "money spent") \
 	F(row, changes, COUNT, "changes of the target in this epoch") \
 	F(row, sent_away, COUNT, "workers told to leave in this epoch") \
 	F(row, refused, COUNT, "reports of steps refused in this epoch") \

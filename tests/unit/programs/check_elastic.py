@@ -74,6 +74,7 @@ class Elastic(loopback.Loopback):
         workers = [self.start_worker(rank, "--sync", "full") for rank in range(2)]
         self.wait_row("two workers", lambda row: row["workers"] == 2)
         self.control("elastic", "set", "digits", "policy=growth", "n=2", "eta=1.01", "n_max=4")
+        self.control("elastic", "price", "digits", "0.00036")
         first = self.wait_row("steps", lambda row: row["step"] > 2)
         self.assertGreater(first["loss"], 0)
         self.assertGreater(first["step_ms"], 15)
@@ -82,6 +83,9 @@ class Elastic(loopback.Loopback):
         self.assertLess(grown["loss"], first["loss"])
         self.assertEqual(grown["workers"], 2)
         self.assertEqual(grown["refused"], 0)
+        self.assertEqual(grown["price"], 0.00036)
+        self.assertGreater(grown["money"], 0)  # also far below a thousandth
+        self.assertLessEqual(grown["money"], (grown["worker_s"] + 1e-3) * 1e-7)
         # A worker that joins later counts from 1, and the target stays.
         late = self.start_worker(2, "--sync", "full")
         self.wait_row("a third", lambda row: row["workers"] == 3)
