@@ -88,6 +88,7 @@ class Play(play.Play):
         self.owner = self.own_words(chosen) if owned else None
         self.asked_at = -ASK_S
         self.targets = []  # [s, target, reason], as they change
+        self.given = []  # [s, s of the answer or None, price]: the prices that the owner was told
 
     def own_words(self, chosen):
         """Creates the owner. It takes the market's hours for real ones; prices and bids are as in the scenario."""
@@ -181,7 +182,7 @@ class Play(play.Play):
     def ask(self, slot):
         missed = self.owner.missed
         row = self.owner.look()
-        if row and slot != self.priced and self.owner.price(self.prices[slot]):
+        if row and slot != self.priced and self.tell(self.prices[slot]):
             self.priced = slot
             row = self.owner.look()
         if self.owner.missed > missed:
@@ -190,6 +191,14 @@ class Play(play.Play):
         if row and (not self.targets or self.targets[-1][1] != row["target"]):
             self.targets.append([self.now(), row["target"], row["reason"]])
             self.say(f"{self.name:14} {self.now():4.0f} s   target {row['target']}: {row['reason']}")
+
+    def tell(self, worth):
+        """Tells the owner a price. False: there was no answer, and it may count or not."""
+        self.given.append([self.now(), None, worth])
+        done = self.owner.price(worth)
+        if done:
+            self.given[-1][1] = self.now()
+        return done
 
     def run(self):
         """Runs the market until the target is reached, or the time is over. Returns the record."""
@@ -283,7 +292,7 @@ class Play(play.Play):
             "next_step_mean_s": statistics.fmean(recovery) if recovery else None,
             "targets": self.targets, "spent_s": row["worker_s"] if row else None,
             "money": row["money"] * HOUR_S / self.setting["hour_s"] if row else None,
-            "cost_ended": self.account.cost(ended),  # as the owner's, not only until the target was reached
+            "given": self.given, "ended_s": ended,  # what the owner counts does not end when the target is reached
             "sent_away": row["sent_away"] if row else 0,
             "leaving_s": max(leaving) if leaving else None,
             "leaving_mean_s": statistics.fmean(leaving) if leaving else None,
