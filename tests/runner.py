@@ -380,7 +380,7 @@ def report(results):
 COMMANDS = {  # tests/run NAME: its module, the words that come first, which tests' programs it needs (None: all)
     "seeds": (seeds, [], None),
     "pages": (pages, ["--all"], None),
-    "torch2": (torch2, [], lambda test: test["name"] in torch2.NAMES),
+    "torch2": (torch2, [], torch2.is_of_package),
 }
 
 

@@ -6,7 +6,8 @@
     tests/torch2.py BUILD [...]         in a tree that is built
 
 Installs torch (2.15, several GB) and numpy from the Python package index into DIR (build/torch2), unless it is there.
-TEST: names of those tests, with * and ? (default: python-*). They use the CPU. Exit status 1: one has failed.
+TEST: names of tests of the Python package, with * and ? (default: all that the build has). They use the CPU. Exit
+status 1: one has failed.
 """
 import argparse
 import fnmatch
@@ -18,21 +19,36 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NAMES = ("python", "python-async", "python-collectives", "python-hosts", "python-members", "python-own", "python-torch")
 PATIENCE_S = 1200  # against a hang
+
+
+def is_of_package(test):
+    """Of a row of `meson introspect --tests`."""
+    return test["name"] == "python" or test["name"].startswith("python-")
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="tests/run torch2", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("tests", nargs="*", metavar="TEST", default=["python*"])
+    parser.add_argument("tests", nargs="*", metavar="TEST", default=["*"])
     parser.add_argument("--version", default="2.15.*", help="of torch (2.15.*)")
     parser.add_argument("--environment", type=pathlib.Path, default=ROOT / "build/torch2", metavar="DIR")
     options = parser.parse_intermixed_args(arguments)
-    if wrong := [name for name in options.tests if not fnmatch.filter(NAMES, name)]:
-        parser.error(f"{wrong[0]}: not one of {', '.join(NAMES)}")
+    options.build, options.environment = options.build.resolve(), options.environment.absolute()
     return options
+
+
+def wanted(options):
+    """The tests, as rows of `meson introspect --tests`."""
+    known = json.loads(subprocess.run(["meson", "introspect", options.build, "--tests"], capture_output=True,
+                                      check=True, stdin=subprocess.DEVNULL).stdout)
+    known = {test["name"]: test for test in known if is_of_package(test)}
+    for pattern in options.tests:
+        if not fnmatch.filter(known, pattern):
+            sys.exit(f"torch2: {pattern}: not one of {', '.join(sorted(known)) or 'no tests: this build has none'}")
+    return [test for name, test in sorted(known.items())
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in options.tests)]
 
 
 def environment(options):
@@ -75,11 +91,7 @@ def run(test, python, build):
 
 def main(arguments):
     options = parse(arguments)
-    options.build, options.environment = options.build.resolve(), options.environment.absolute()
-    known = json.loads(subprocess.run(["meson", "introspect", options.build, "--tests"], capture_output=True,
-                                      check=True, stdin=subprocess.DEVNULL).stdout)
-    tests = [test for test in known if test["name"] in NAMES
-             and any(fnmatch.fnmatchcase(test["name"], name) for name in options.tests)]
+    tests = wanted(options)
     python = environment(options)
     failed = [test["name"] for test in tests if not run(test, python, options.build)]
     print(f"{len(tests) - len(failed)} passed, {len(failed)} failed")
