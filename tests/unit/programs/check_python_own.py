@@ -51,10 +51,10 @@ def check_group(where):
     print(f"group: controller {pid} has ended with rank 0")
 
 
-def check_lost():
-    """Without torchrun, which would end the others."""
+def check_lost(test, said):
+    """Rank 0 is killed. Without torchrun, which would end the others."""
     env = {**ENV, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(WORKERS)}
-    ranks = [subprocess.Popen([sys.executable, SCRIPT, "lost"], env={**env, "RANK": str(rank)}, text=True,
+    ranks = [subprocess.Popen([sys.executable, SCRIPT, test], env={**env, "RANK": str(rank)}, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
              for rank in range(WORKERS)]
     try:
@@ -65,8 +65,8 @@ def check_lost():
             rank.wait()
     check(ranks[0].returncode == -9, f"rank 0 was killed: {outputs}")
     for rank, output in zip(ranks[1:], outputs[1:]):
-        check(rank.returncode == 0 and output.endswith("rank 0 is lost\n"), f"lost: {rank.returncode}\n{output}")
-    print("lost: the others say so")
+        check(rank.returncode == 0 and output.endswith(f"{said}\n"), f"{test}: {rank.returncode}\n{output}")
+    print(f"{test}: the others say so")
 
 
 def main():
@@ -75,7 +75,8 @@ def main():
         sys.exit(77)
     with tempfile.TemporaryDirectory() as where:
         check_group(where)
-        check_lost()
+        check_lost("lost", "rank 0 is lost")
+        check_lost("backward", "backward() has failed")
         check_all(where, "none", "refused, then Gloo", HEDDLE_CONTROLLER_PROGRAM="/none/heddle-controller")
         check_all(where, "mistakes", "mistakes are errors")
         check_all(where, "ended", "has left")

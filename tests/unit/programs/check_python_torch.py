@@ -65,6 +65,7 @@ def main():
         controller = Program(CONTROLLER, "--listen", "127.0.0.1:0", "--key-file", keys, "--state-dir", where)
         check_all("same", "unused parameters", controller.address, keys)
         check_all("dtype", "refused", controller.address, keys)
+        check_all("mismatch", "an error with the reason", controller.address, keys)
         check_all("overflow", "two steps skipped", controller.address, keys)
         check_all("sampler", "each row once", controller.address, keys)
         check_all("all", "as on Gloo", controller.address, keys, (GROUP,))

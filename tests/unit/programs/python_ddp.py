@@ -184,6 +184,28 @@ def test_death(job):
     print(f"finished with {members} members, bits {bits}", flush=True)
 
 
+def test_mismatch(job):
+    """A rank has another call in the place of its gradients: backward() of the others says so."""
+    torch.manual_seed(7)
+    model = DistributedDataParallel(Net())  # one bucket
+    model.register_comm_hook(job, heddle.torch.allreduce_hook)
+    for step in range(3):
+        x, y = batch(step, job.rank)
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        try:
+            if step == 1 and job.rank == DIES:
+                job.barrier(timeout=PATIENCE_S)
+            else:
+                loss.backward()
+            assert step != 1, "no error"
+        except heddle.OperationFailed as error:
+            assert step == 1 and job.rank == DIES and error.status.reason == "mismatch", error
+        except RuntimeError as error:
+            assert step == 1 and all(word in str(error) for word in ("OperationFailed", "mismatch", "barrier")), error
+        model.zero_grad()
+    print("mismatch: an error with the reason", flush=True)
+
+
 def test_dtype(job):
     """Gradients of other types are averaged in their own type; what is no type of an all-reduce is refused in words."""
     mean = 3 * (job.world_size - 1) / 2

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One rank of check_python_own.py: no controller is given.
 
-usage: python_own.py group|none|mistakes|ended|given|silent|lost   (environment of torchrun)"""
+usage: python_own.py group|none|mistakes|ended|given|silent|lost|backward   (environment of torchrun)"""
 import os
 import pathlib
 import signal
@@ -178,6 +178,24 @@ def test_lost():
     except RuntimeError as error:
         assert isinstance(error, heddle.torch.GroupError), error
         print("rank 0 is lost", flush=True)
+    os._exit(0)  # Gloo's threads wait for the dead
+
+
+def test_backward():
+    """Rank 0 is killed in a backward pass of DDP with the hook, and its controller ends with it: backward() of the
+    others says so."""
+    dist.init_process_group("gloo")
+    model = DistributedDataParallel(torch.nn.Linear(20, 5))
+    model.register_comm_hook(heddle.torch.open("hook"), heddle.torch.allreduce_hook)
+    try:
+        for step in range(STEPS):
+            if step == STEPS - 1 and dist.get_rank() == 0:
+                model.module.bias.register_hook(lambda _: os.kill(os.getpid(), signal.SIGKILL))
+            model(torch.ones(8, 20)).sum().backward()
+        print("no error", flush=True)
+    except RuntimeError as error:
+        assert step == STEPS - 1 and "rank 0 does not answer" in str(error), error
+        print("backward() has failed", flush=True)
     os._exit(0)  # Gloo's threads wait for the dead
 
 

@@ -20,6 +20,7 @@ from .equal import all_equal, bits_of, digest
 from .job import Job
 from .torch_async import AsyncSGD
 from .torch_errors import GroupError, GroupTimedOut
+from .torch_future import fails_in_c
 from .torch_group import register
 from .torch_open import open_job as open  # pylint: disable=redefined-builtin
 from .torch_reconfigure import ReconfigurableGroup
@@ -28,11 +29,12 @@ from .torch_state import share_state
 
 
 def _reduce(job, bucket, payload):
-    return start_allreduce(job, bucket.buffer(), op="average", payload=payload)
+    return fails_in_c(start_allreduce(job, bucket.buffer(), op="average", payload=payload))
 
 
 def allreduce_hook(job: Job, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """Hook for register_comm_hook(job, ...): the mean of each bucket over the workers, in the gradients' own type."""
+    """Hook for register_comm_hook(job, ...): the mean of each bucket over the workers, in the gradients' own type. If
+    an all-reduce fails, backward() raises a RuntimeError with the words of the error."""
     return _reduce(job, bucket, "fp32")
 
 

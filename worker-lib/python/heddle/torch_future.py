@@ -72,6 +72,13 @@ def _wait(ticket, ends):
             raise Error(errno.EPIPE, "rank 0 does not answer, and its controller: has it ended?")
 
 
+def fails_in_c(future):
+    """The same result for callers in C++, such as DistributedDataParallel's: there, a future whose set_exception() was
+    called has the exception as its value, so that a caller takes it for a tensor. A future whose callback raises fails
+    in C++, too; its error is a RuntimeError with the type and the words of the exception."""
+    return future.then(lambda done: done.wait())
+
+
 def _waiter(job, order):
     with _lock:
         waiters = _waiters.setdefault(job, {})

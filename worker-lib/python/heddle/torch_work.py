@@ -8,6 +8,7 @@ import torch.distributed as dist
 
 from .errors import Error
 from .torch_errors import GroupTimedOut, as_group_error
+from .torch_future import fails_in_c
 
 _BASE = dist.Work if hasattr(dist, "Work") else dist._Work
 UNREAD_MAX = 16
@@ -16,13 +17,12 @@ UNREAD_MAX = 16
 class Work(_BASE):
     """A collective in flight. (PyTorch's own work of a future swallows its exception in wait().)
 
-    DistributedDataParallel does not call wait(): its C++ reads the value of get_future(). There a failure is a value
-    like others if Python has set it, and the process crashes. A callback that raises makes the future itself fail."""
+    DistributedDataParallel does not call wait(): its C++ reads the value of get_future()."""
 
     def __init__(self, what, future, tensors, works):
         super().__init__()
         self._what, self._future, self._tensors, self._over = what, future, tensors, threading.Event()
-        self._in_c = future.then(lambda done: done.wait())
+        self._in_c = fails_in_c(future)
         self._works, over = works, self._over
         future.add_done_callback(lambda _: over.set())
         works.keep(self)
