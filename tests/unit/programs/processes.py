@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Shared by the check_*.py: programs are started, queried and ended in one way for all of them."""
 import atexit
+import contextlib
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 DEADLINE_S = 10  # only guards against hangs
 KEY = "1 " + "42" * 32
@@ -41,6 +43,46 @@ def write_keys(where, name="keys", text=KEY):
         file.write(text + "\n")
     os.chmod(path, 0o600)  # else programs warn
     return path
+
+
+def state_of(pid):
+    """Its state and how much processor time it has taken; None when it has ended."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+    return (words[0], int(words[11]) + int(words[12])) if words[0] != "Z" else None
+
+
+def in_status(pid, number, sets):
+    """Whether one of these sets in the status of a process has the signal."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+            if line.startswith(sets) and int(line.split()[1], 16) >> (number - 1) & 1:
+                return True
+    return False
+
+
+def catches(pid, number):
+    """Whether a handler or a descriptor of its own takes the signal."""
+    return in_status(pid, number, ("SigCgt:", "SigBlk:"))
+
+
+def pending(pid, number):
+    """Whether the signal was sent to the process, and waits there."""
+    return in_status(pid, number, ("SigPnd:", "ShdPnd:"))
+
+
+def processor_waits(pid):
+    """{thread: seconds that it has waited for a processor}, of a process and of its children."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError, IndexError):  # it has ended
+            for child in (task / "children").read_text(encoding="ascii").split():
+                found[child] = int(Path(f"/proc/{child}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+        with contextlib.suppress(OSError, IndexError):
+            found[task.name] = int((task / "schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    return found
 
 
 class Program:
