@@ -55,6 +55,9 @@ struct hd_device_ops {
 	/* Makes all later operations in the stream wait for the recorded event. */
 	int (*after)(struct hd_device *device, void *stream, void *event);
 	int (*launch)(struct hd_device *device, void *stream, const struct hd_stage_job *job);
+	/* Copies bytes, of any alignment, between its memory and the host's that the device can address. */
+	int (*copy
+	)(struct hd_device *device, void *stream, void *to, const void *from, size_t bytes);
 	/* 1: the recorded event is done; 0: not yet. */
 	int (*done)(struct hd_device *device, void *event);
 };

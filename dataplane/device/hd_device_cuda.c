@@ -37,6 +37,7 @@ extern const unsigned char hd_device_image[];
 	F(cuMemFree)                                                                               \
 	F(cuMemHostAlloc)                                                                          \
 	F(cuMemFreeHost)                                                                           \
+	F(cuMemcpyAsync)                                                                           \
 	F(cuPointerGetAttributes)                                                                  \
 	F(cuStreamCreate)                                                                          \
 	F(cuStreamDestroy)                                                                         \
@@ -282,6 +283,14 @@ static int cuda_launch(struct hd_device *base, void *stream, const struct hd_sta
 	     cuLaunchKernel(stage, width, 1, 1, HD_STAGE_LANES, 1, 1, 0, stream, &argument, NULL));
 }
 
+/* By the device's copy engines: it takes no multiprocessor. Registered memory is copied without a wait. */
+static int
+cuda_copy(struct hd_device *base, void *stream, void *to, const void *from, size_t bytes) {
+	if (bytes == 0)
+		return 0;
+	CALL(base, "copy", cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, bytes, stream));
+}
+
 static int cuda_done(struct hd_device *base, void *event) {
 	struct cuda_device *device = (struct cuda_device *)base;
 	CUresult result;
@@ -309,6 +318,7 @@ static const struct hd_device_ops cuda_ops = {
 	.record = cuda_record,
 	.after = cuda_after,
 	.launch = cuda_launch,
+	.copy = cuda_copy,
 	.done = cuda_done,
 };
 

@@ -7,10 +7,12 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
 
 #define ALIGNMENT 256
-#define BLOCKS_AT_ONCE 3 /* of a stage, processed in one call */
+#define BLOCKS_AT_ONCE 3 /* of a stage or a copy, processed in one call */
+#define COPY_BYTES (HD_STAGE_VALUES * sizeof(float)) /* a block of a copy */
 
 enum thing_kind {
 	FAKE_MEMORY,
@@ -21,6 +23,7 @@ enum thing_kind {
 
 enum operation_kind {
 	FAKE_STAGE,
+	FAKE_COPY,
 	FAKE_RECORD,
 	FAKE_AFTER
 };
@@ -29,7 +32,10 @@ struct operation {
 	TAILQ_ENTRY(operation) link;
 	enum operation_kind kind;
 	struct hd_stage_job job;
-	uint64_t next, blocks; /* of a stage */
+	char *to; /* of a copy */
+	const char *from;
+	size_t bytes;
+	uint64_t next, blocks; /* of a stage or a copy */
 	struct thing *event;
 	uint64_t turn; /* of the event: the number of the record, or the one waited for */
 };
@@ -124,6 +130,12 @@ static void do_block(const struct hd_stage_job *job, uint64_t block) {
 		hd_unpack_block(&job->unpack, block);
 }
 
+static void do_copy(const struct operation *operation, uint64_t block) {
+	const size_t at = block * COPY_BYTES, left = operation->bytes - at;
+
+	memcpy(operation->to + at, operation->from + at, left < COPY_BYTES ? left : COPY_BYTES);
+}
+
 /* True when the operation is done. */
 static bool advance_operation(struct operation *operation, uint64_t most) {
 	if (operation->kind == FAKE_RECORD) {
@@ -138,7 +150,10 @@ static bool advance_operation(struct operation *operation, uint64_t most) {
 			fake.lost = true;
 		if (fake.lost)
 			return false;
-		do_block(&operation->job, operation->next++);
+		if (operation->kind == FAKE_COPY)
+			do_copy(operation, operation->next++);
+		else
+			do_block(&operation->job, operation->next++);
 	}
 	return operation->next == operation->blocks;
 }
@@ -257,14 +272,21 @@ static bool stage_needs(const struct hd_stage_job *job, const struct thing *thin
 	return holds(thing, job->unpack.from) || holds(thing, job->unpack.to);
 }
 
+static bool operation_needs(const struct operation *operation, const struct thing *thing) {
+	if (operation->kind == FAKE_STAGE)
+		return stage_needs(&operation->job, thing);
+	if (operation->kind == FAKE_COPY)
+		return holds(thing, operation->from) || holds(thing, operation->to);
+	return operation->event == thing;
+}
+
 static bool is_needed(const struct thing *thing) {
 	const struct thing *stream;
 	const struct operation *operation;
 
 	TAILQ_FOREACH (stream, &fake.things, link)
 		TAILQ_FOREACH (operation, &stream->queue, link)
-			if (operation->kind == FAKE_STAGE ? stage_needs(&operation->job, thing) :
-							    operation->event == thing)
+			if (operation_needs(operation, thing))
 				return true;
 	return false;
 }
@@ -332,6 +354,14 @@ static int fake_launch(struct hd_device *device, void *stream, const struct hd_s
 	return put(stream, &operation);
 }
 
+static int
+fake_copy(struct hd_device *device, void *stream, void *to, const void *from, size_t bytes) {
+	struct operation operation = {.kind = FAKE_COPY, .to = to, .from = from, .bytes = bytes};
+
+	operation.blocks = (bytes + COPY_BYTES - 1) / COPY_BYTES;
+	return put(stream, &operation);
+}
+
 static int fake_done(struct hd_device *device, void *event) {
 	struct thing *thing = event;
 	int rc;
@@ -357,6 +387,7 @@ static const struct hd_device_ops hd_fake_ops = {
 	.record = fake_record,
 	.after = fake_after,
 	.launch = fake_launch,
+	.copy = fake_copy,
 	.done = fake_done,
 };
 
@@ -374,6 +405,13 @@ int hd_fake_open(const struct hd_fake_config *config, struct hd_device **device)
 	fake.open = true;
 	*device = &fake.base;
 	return 0;
+}
+
+void hd_fake_change(struct hd_device *device, const struct hd_fake_config *config) {
+	pthread_mutex_lock(&fake.lock);
+	fake.config = *config;
+	fake.blocks = fake.allocations = 0;
+	pthread_mutex_unlock(&fake.lock);
 }
 
 void hd_fake_settle(struct hd_device *device) {

@@ -14,11 +14,22 @@ void device_check_order(struct hd_device *device, uint64_t seed);
 /* Memory that is none of the device's is refused with words. */
 void device_check_memory(struct hd_device *device);
 
+/* Copies of any length and alignment, and no byte beside them; in the order of their stream. */
+void device_check_copies(struct hd_device *device);
+
 /* Host memory, or the device's filled from it. */
 float *device_host(struct hd_device *device, size_t bytes);
 float *device_filled(struct hd_device *device, const float *values, size_t count);
 /* Copies from `far` in device memory to `host`. */
 void device_fetch(struct hd_device *device, const float *far, float *host, size_t count);
+/* The same of any bytes, in either direction. */
+void device_copy(
+	struct hd_device *device,
+	void *to,
+	const void *from,
+	size_t bytes,
+	bool to_device
+);
 void device_run(struct hd_device *device, const struct hd_stage_job *job);
 
 #endif

@@ -32,6 +32,16 @@ static void test_stages(void **state) {
 	end(device);
 }
 
+static void test_copies(void **state) {
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		struct hd_device *device
+			= begin((struct hd_fake_config){.seed = seed, .delay = (uint32_t)seed});
+
+		device_check_copies(device);
+		end(device);
+	}
+}
+
 static void test_flags_come_before_the_end(void **state) {
 	for (uint32_t seed = 1; seed <= 5; seed++) {
 		struct hd_device *device
@@ -151,6 +161,33 @@ static void test_falls_off_the_bus(void **state) {
 	}
 }
 
+/* In a copy, of which the blocks before it are there. */
+static void test_falls_off_the_bus_in_a_copy(void **state) {
+	const size_t bytes = BLOCKS * HD_STAGE_VALUES * sizeof(float);
+
+	for (uint64_t at = 1; at <= BLOCKS; at++) {
+		struct hd_device *device
+			= begin((struct hd_fake_config){.seed = at, .delay = 1, .fails_at = at});
+		unsigned char *near = (unsigned char *)device_host(device, bytes);
+		void *memory, *event;
+
+		assert_int_equal(device->ops->allocate(device, bytes, &memory), 0);
+		assert_int_equal(device->ops->event_create(device, &event), 0);
+		memset(memory, 1, bytes); /* the host's, too */
+		memset(near, 0, bytes);
+		assert_int_equal(device->ops->copy(device, NULL, near, memory, bytes), 0);
+		assert_int_equal(device->ops->record(device, event, NULL), 0);
+		assert_int_equal(hd_device_wait(device, event, 60 * HD_SECOND), -EIO);
+		for (size_t i = 0; i < bytes; i++)
+			assert_int_equal(near[i], i / (bytes / BLOCKS) < at - 1);
+		assert_int_equal(device->ops->copy(device, NULL, near, memory, bytes), -EIO);
+		device->ops->release(device, memory);
+		device->ops->host_release(device, near);
+		device->ops->event_destroy(device, event);
+		end(device);
+	}
+}
+
 /* How many calls each step takes is the seed's. */
 static void trace(uint64_t seed, uint64_t *calls) {
 	struct hd_device *device = begin((struct hd_fake_config){.seed = seed, .delay = 3});
@@ -205,18 +242,34 @@ static void test_counts_misuse(void **state) {
 	hd_device_use(NULL);
 }
 
+static void test_counts_misuse_by_a_copy(void **state) {
+	struct hd_device *device = begin((struct hd_fake_config){.seed = 1});
+	float *near = device_host(device, 64);
+	void *memory;
+
+	assert_int_equal(device->ops->allocate(device, 64, &memory), 0);
+	assert_int_equal(device->ops->copy(device, NULL, memory, near, 64), 0);
+	device->ops->release(device, memory);
+	device->ops->host_release(device, near);
+	assert_int_equal(hd_fake_close(device), 2);
+	hd_device_use(NULL);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stages),
+		cmocka_unit_test(test_copies),
 		cmocka_unit_test(test_flags_come_before_the_end),
 		cmocka_unit_test(test_streams_keep_their_order),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_a_foreign_stream),
 		cmocka_unit_test(test_refuses_an_allocation),
 		cmocka_unit_test(test_falls_off_the_bus),
+		cmocka_unit_test(test_falls_off_the_bus_in_a_copy),
 		cmocka_unit_test(test_a_seed_is_one_run),
 		cmocka_unit_test(test_a_wait_ends),
 		cmocka_unit_test(test_counts_misuse),
+		cmocka_unit_test(test_counts_misuse_by_a_copy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
