@@ -2,18 +2,12 @@
 /* All-reduces of values on a device, beside the real controller and aggregator cores on the loopback interface. */
 #include "device_check.h"
 #include "far_check_reduce.h"
-#include "hd_aggregator.h"
-#include "hd_controller.h"
-#include "hd_program.h"
-#include "hd_topology.h"
-#include "heddle.h"
+#include "far_nodes.h"
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,115 +18,13 @@
 #define PATIENCE_MS 20000
 static const int RANKS[] = {3, 9};
 
-struct node {
-	struct hd_driver *driver;
-	struct hd_node core;
-	pthread_t thread;
-	struct hd_addr address;
-	uint32_t window;
-};
-
 struct scene {
-	struct hd_keyring keys;
-	char key_path[64], address[32];
-	struct node controller, aggregator;
-	struct hd_controller *c;
-	struct hd_aggregator *a;
+	struct far_nodes *nodes;
 	struct hd_device *device;
 	struct heddle *worker[2]; /* 0: the device's */
 	float *values[2], *sum; /* on the host */
 	float *far[2]; /* on the device: in, out */
 };
-
-static void *serve(void *arg) {
-	const struct node *node = arg;
-
-	assert_int_equal(hd_driver_run(node->driver, node->core), 0);
-	return NULL;
-}
-
-static void node_open(struct node *node) {
-	struct hd_driver_config config = {.bind = {.ipv4 = 0x7f000001}};
-	char error[256];
-
-	assert_int_equal(hd_driver_open(&config, &node->driver, error, sizeof error), 0);
-	node->address = hd_driver_bound(node->driver);
-	node->window = hd_driver_receive_window(node->driver);
-}
-
-static void node_start(struct node *node, const struct hd_core_ops *ops, void *core) {
-	node->core = (struct hd_node){ops, core};
-	assert_int_equal(pthread_create(&node->thread, NULL, serve, node), 0);
-}
-
-static void node_stop(struct node *node) {
-	hd_driver_stop(node->driver);
-	pthread_join(node->thread, NULL);
-}
-
-static void start(struct scene *scene) {
-	struct hd_controller_config controller = {.name = "c", .keys = &scene->keys, .epoch = 1};
-	struct hd_aggregator_config aggregator = {.name = "a", .host = "a", .keys = &scene->keys};
-	char error[256];
-	FILE *file;
-	int fd;
-
-	(void)snprintf(scene->key_path, sizeof scene->key_path, "/tmp/heddle-key-XXXXXX");
-	fd = mkstemp(scene->key_path);
-	file = fd >= 0 ? fdopen(fd, "w") : NULL;
-	assert_non_null(file);
-	(void)fprintf(file, "1 %064d\n", 7);
-	assert_int_equal(fclose(file), 0);
-	assert_int_equal(
-		hd_program_read_keys(scene->key_path, &scene->keys, error, sizeof error), 0
-	);
-	node_open(&scene->controller);
-	node_open(&scene->aggregator);
-	controller.key_id = aggregator.key_id = scene->keys.keys[0].id;
-	assert_int_equal(hd_program_entropy(controller.seed), 0);
-	assert_int_equal(hd_program_entropy(aggregator.seed), 0);
-	assert_int_equal(hd_topology_create_star(&controller.topology), 0);
-	assert_int_equal(hd_controller_create(&controller, &scene->c), 0);
-	aggregator.controller = scene->controller.address;
-	aggregator.data = scene->aggregator.address;
-	aggregator.receive_window_bytes = scene->aggregator.window;
-	assert_int_equal(hd_aggregator_create(&aggregator, &scene->a), 0);
-	node_start(&scene->controller, &hd_controller_ops, scene->c);
-	node_start(&scene->aggregator, &hd_aggregator_ops, scene->a);
-	(void)snprintf(
-		scene->address,
-		sizeof scene->address,
-		"127.0.0.1:%u",
-		scene->controller.address.port
-	);
-}
-
-static void stop(struct scene *scene) {
-	node_stop(&scene->aggregator);
-	node_stop(&scene->controller);
-	hd_aggregator_destroy(scene->a);
-	hd_controller_destroy(scene->c);
-	hd_driver_close(scene->aggregator.driver);
-	hd_driver_close(scene->controller.driver);
-	hd_keyring_fini(&scene->keys);
-	unlink(scene->key_path);
-}
-
-static struct heddle *join(const struct scene *scene, int rank) {
-	struct heddle_options options = HEDDLE_OPTIONS_INIT;
-	struct heddle_spec *spec;
-	struct heddle *fabric;
-
-	assert_int_equal(heddle_spec_create("tests", "reduce", &spec), 0);
-	options.controller = scene->address;
-	options.key_file = scene->key_path;
-	options.host = rank == RANKS[0] ? "h0" : "h1";
-	options.bind = "127.0.0.1";
-	options.rank = rank;
-	assert_int_equal(heddle_open(spec, &options, &fabric), 0);
-	heddle_spec_destroy(spec);
-	return fabric;
-}
 
 /* Both of one round. */
 static void both(struct scene *scene, struct heddle_collective_options options, bool in_place) {
@@ -262,10 +154,11 @@ void far_check_reduce(struct hd_device *device) {
 	struct scene *scene = calloc(1, sizeof *scene);
 
 	scene->device = device;
-	start(scene);
+	scene->nodes = far_nodes_start();
 	assert_int_equal(setenv("HEDDLE_WORLD_SIZE", "2", 1), 0);
 	for (int k = 0; k < 2; k++) {
-		scene->worker[k] = join(scene, RANKS[k]);
+		scene->worker[k]
+			= far_nodes_join(scene->nodes, "reduce", k == 0 ? "h0" : "h1", RANKS[k]);
 		scene->values[k] = malloc(VALUES * sizeof(float));
 		for (int i = 0; i < VALUES; i++)
 			scene->values[k][i] = (float)((i * (k + 3) % 61) - 30);
@@ -290,7 +183,7 @@ void far_check_reduce(struct hd_device *device) {
 	assert_int_equal(unsetenv("HEDDLE_WORLD_SIZE"), 0);
 	for (int k = 0; k < 2; k++)
 		(void)heddle_close(scene->worker[k], PATIENCE_MS);
-	stop(scene);
+	far_nodes_stop(scene->nodes);
 	for (int k = 0; k < 2; k++) {
 		device->ops->release(device, scene->far[k]);
 		free(scene->values[k]);
