@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pushes, pulls and all-reduces from and into a GPU's memory. Exit 77 (skipped) where there is none. */
+/* Pushes, pulls and collectives from and into a GPU's memory. Exit 77 (skipped) where there is none. */
 #include "far_check.h"
+#include "far_check_collective.h"
 #include "far_check_reduce.h"
 
 #include <setjmp.h>
@@ -41,6 +42,26 @@ static void test_reduce(void **state) {
 	far_check_reduce(far_device(scene));
 }
 
+static void test_collectives_over_the_network(void **state) {
+	far_check_collectives(far_device(scene), false);
+}
+
+static void test_collectives_in_shared_memory(void **state) {
+	far_check_collectives(far_device(scene), true);
+}
+
+static void test_collective_order(void **state) {
+	far_check_collective_order(far_device(scene));
+}
+
+static void test_collective_refusals(void **state) {
+	far_check_collective_refusals(far_device(scene));
+}
+
+static void test_collective_timeout(void **state) {
+	far_check_collective_timeout(far_device(scene));
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bits),
@@ -50,6 +71,11 @@ int main(void) {
 		cmocka_unit_test(test_not_finite),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_reduce),
+		cmocka_unit_test(test_collectives_over_the_network),
+		cmocka_unit_test(test_collectives_in_shared_memory),
+		cmocka_unit_test(test_collective_order),
+		cmocka_unit_test(test_collective_refusals),
+		cmocka_unit_test(test_collective_timeout),
 	};
 	struct hd_device *device;
 	int failed;

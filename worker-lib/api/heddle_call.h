@@ -22,6 +22,8 @@ struct heddle_call {
 	const struct heddle_part *parts;
 	size_t part_count;
 };
+/* With the lock held, or after its end. Values of the result of a collective that is applied; 0: there is none. */
+uint64_t heddle_reduce_result(const struct heddle_ticket *ticket);
 /* Bytes of a value; 0: there is no such type. */
 size_t heddle_type_bytes(enum heddle_type type);
 /* Checks arguments and options of a call besides sends and receives, as far as heddle_reduce_start_call() does not;

@@ -68,7 +68,7 @@ int heddle_check_call(
 		);
 	if (!options)
 		return set_room(call, NULL);
-	if (options->memory == HEDDLE_MEMORY_CUDA)
+	if (call->collective == HD_COLLECTIVE_BARRIER && options->memory == HEDDLE_MEMORY_CUDA)
 		return heddle_check_host(options->memory, options->stream);
 	if (!is_sum(call->collective)
 	    && (options->payload != HEDDLE_PAYLOAD_FP32

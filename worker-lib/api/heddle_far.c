@@ -13,7 +13,7 @@
 #define NAP_MAX HD_MS
 #define NAP_SHARE 8 /* of the time that was waited already */
 
-static size_t rounded(uint64_t bytes) {
+size_t heddle_far_rounded(uint64_t bytes) {
 	return (size_t)((bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 }
 
@@ -22,7 +22,7 @@ void heddle_far_log(const struct heddle *fabric) {
 		fabric->log(fabric->log_arg, HEDDLE_LOG_ERROR, hd_device_words());
 }
 
-static int fail(int rc) {
+int heddle_far_fail(int rc) {
 	return heddle_fail(rc, "%s", hd_device_words());
 }
 
@@ -95,28 +95,27 @@ static int make(struct hd_device *device, size_t near, size_t copy, struct heddl
 	return 0;
 }
 
-/* Whose memory, whose stream; and what is needed beside. */
-static int
-prepare(struct heddle *fabric,
+int heddle_far_prepare(
+	struct heddle *fabric,
 	struct hd_device *device,
 	size_t near,
 	size_t copy,
-	struct heddle_far **out) {
+	struct heddle_far **out
+) {
 	struct heddle_far *far = take_spare(fabric, device, near, copy);
 	int rc = far ? 0 : make(device, near, copy, &far);
 
 	if (rc != 0)
 		return rc;
 	far->from = far->to = NULL;
-	far->sum = NULL;
-	far->landing = far->released = far->abandoned = false;
+	far->waits = far->landing = far->released = far->abandoned = false;
 	far->since = 0;
 	*out = far;
 	return 0;
 }
 
-static int find(const void *memory, uint64_t values, void *stream, struct hd_device **device) {
-	int rc = hd_device_of(memory, values * sizeof(float), device);
+int heddle_far_find(const void *memory, uint64_t bytes, void *stream, struct hd_device **device) {
+	int rc = hd_device_of(memory, bytes, device);
 
 	return rc < 0 ? rc : (*device)->ops->check_stream(*device, stream);
 }
@@ -143,11 +142,14 @@ void heddle_far_free_spares(struct heddle *fabric) {
 	fabric->spare_far_count = 0;
 }
 
-static int queue(struct heddle_far *far, const struct hd_stage_job *job, void *stream) {
-	const struct hd_device_ops *ops = far->device->ops;
-	int rc = job ? ops->launch(far->device, stream, job) : 0;
+int heddle_far_record(struct heddle_far *far, void *stream) {
+	return far->device->ops->record(far->device, far->event, stream);
+}
 
-	return rc < 0 ? rc : ops->record(far->device, far->event, stream);
+static int queue(struct heddle_far *far, const struct hd_stage_job *job, void *stream) {
+	int rc = far->device->ops->launch(far->device, stream, job);
+
+	return rc < 0 ? rc : heddle_far_record(far, stream);
 }
 
 /* --- push ----------------------------------------------------------------------------------- */
@@ -161,24 +163,24 @@ int heddle_far_push(
 	const float scale = options->scale > 0.0f ? options->scale : 1.0f;
 	const bool copies = !options->borrow || scale < 1.0f || scale > 1.0f;
 	const uint64_t values = ticket->values, blocks = hd_stage_blocks(values);
-	const size_t payload = rounded(values * hd_dtype_bytes(ticket->dtype));
-	const size_t flags = rounded(blocks * sizeof(uint64_t));
-	const size_t sums = rounded(blocks * sizeof(struct hd_stage_sums));
+	const size_t payload = heddle_far_rounded(values * hd_dtype_bytes(ticket->dtype));
+	const size_t flags = heddle_far_rounded(blocks * sizeof(uint64_t));
+	const size_t sums = heddle_far_rounded(blocks * sizeof(struct hd_stage_sums));
 	struct hd_stage_job job = {.kind = HD_STAGE_TAKE};
 	struct hd_device *device = NULL;
 	struct heddle_far *far = NULL;
-	int rc = find(data, values, options->stream, &device);
+	int rc = heddle_far_find(data, values * sizeof(float), options->stream, &device);
 
 	if (rc == 0)
-		rc = prepare(
+		rc = heddle_far_prepare(
 			fabric,
 			device,
 			payload + flags + sums,
-			copies ? rounded(values * sizeof(float)) : 0,
+			copies ? heddle_far_rounded(values * sizeof(float)) : 0,
 			&far
 		);
 	if (rc != 0)
-		return fail(rc);
+		return heddle_far_fail(rc);
 	far->flags = (uint64_t *)(void *)((char *)far->near + payload);
 	far->sums = (struct hd_stage_sums *)(void *)((char *)far->near + payload + flags);
 	far->from = copies ? far->copy : data;
@@ -192,9 +194,10 @@ int heddle_far_push(
 		.scale = scale,
 		.dtype = ticket->dtype,
 	};
+	far->waits = true;
 	ticket->far = far;
 	rc = queue(far, &job, options->stream);
-	return rc < 0 ? fail(rc) : 0;
+	return rc < 0 ? heddle_far_fail(rc) : 0;
 }
 
 /* The first that is NaN or Inf once it is rounded; values: none. */
@@ -312,7 +315,7 @@ int heddle_far_look(
 	return 0;
 }
 
-/* --- pull and all-reduce -------------------------------------------------------------------- */
+/* --- pull ----------------------------------------------------------------------------------- */
 
 int heddle_far_pull(
 	struct heddle *fabric,
@@ -322,90 +325,23 @@ int heddle_far_pull(
 ) {
 	struct hd_device *device = NULL;
 	struct heddle_far *far = NULL;
-	int rc = find(data, ticket->values, stream, &device);
+	int rc = heddle_far_find(data, ticket->values * sizeof(float), stream, &device);
 
 	if (rc == 0)
-		rc = prepare(
+		rc = heddle_far_prepare(
 			fabric,
 			device,
-			rounded(ticket->values * hd_dtype_bytes(ticket->dtype)),
+			heddle_far_rounded(ticket->values * hd_dtype_bytes(ticket->dtype)),
 			0,
 			&far
 		);
 	if (rc != 0)
-		return fail(rc);
+		return heddle_far_fail(rc);
 	far->to = data;
 	ticket->far = far;
 	ticket->into = far->near;
-	rc = queue(far, NULL, stream);
-	return rc < 0 ? fail(rc) : 0;
-}
-
-int heddle_far_reduce(
-	struct heddle *fabric,
-	struct heddle_ticket *ticket,
-	const float *in,
-	float *out,
-	void *stream
-) {
-	const uint64_t values = ticket->values;
-	const size_t bytes = rounded(values * sizeof(float));
-	struct hd_stage_job job = {.kind = HD_STAGE_PACK};
-	struct hd_device *device = NULL, *other = NULL;
-	struct heddle_far *far = NULL;
-	int rc = find(in, values, stream, &device);
-
-	if (rc == 0)
-		rc = find(out, values, stream, &other);
-	if (rc == 0 && device != other)
-		rc = hd_device_fail(-EINVAL, "in and out: they are not on one device");
-	if (rc == 0)
-		rc = prepare(
-			fabric,
-			device,
-			2 * bytes + rounded(hd_stage_blocks(values) * sizeof(uint64_t)),
-			0,
-			&far
-		);
-	if (rc != 0)
-		return fail(rc);
-	far->to = out;
-	far->flags = (uint64_t *)(void *)((char *)far->near + 2 * bytes);
-	job.pack = (struct hd_pack){
-		.from = in,
-		.to = far->near,
-		.values = values,
-		.flags = far->flags,
-		.weight = 1,
-	};
-	ticket->far = far;
-	ticket->data = far->near;
-	ticket->into = (char *)far->near + bytes;
-	far->sum = ticket->into;
-	rc = queue(far, &job, stream);
-	return rc < 0 ? fail(rc) : 0;
-}
-
-int heddle_far_land(struct heddle_ticket *ticket) {
-	struct heddle_far *far = ticket->far;
-	struct hd_stage_job job = {.kind = HD_STAGE_UNPACK};
-	int rc = far->device->ops->after(far->device, far->stream, far->event);
-
-	job.unpack = (struct hd_unpack){
-		.from = far->sum ? far->sum : far->near,
-		.to = far->to,
-		.values = ticket->values,
-		.dtype = far->sum ? HD_DTYPE_FP32 : ticket->dtype,
-	};
-	if (rc == 0)
-		rc = queue(far, &job, far->stream);
-	if (rc < 0) {
-		heddle_far_log(ticket->fabric);
-		return rc;
-	}
-	far->landing = true;
-	far->since = 0;
-	return 0;
+	rc = heddle_far_record(far, stream);
+	return rc < 0 ? heddle_far_fail(rc) : 0;
 }
 
 /* --- the progress thread -------------------------------------------------------------------- */
@@ -413,8 +349,8 @@ int heddle_far_land(struct heddle_ticket *ticket) {
 int heddle_far_ready(const struct heddle_ticket *ticket) {
 	const struct heddle_far *far = ticket->far;
 
-	/* Where a pull is to go is waited for on the device. */
-	if (far->to && !far->sum)
+	/* Where something is to go is waited for on the device. */
+	if (!far->waits)
 		return 1;
 	return far->device->ops->done(far->device, far->event);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Updates, models and sums in the memory of a device (heddle_far.c).
+ * Updates and models (heddle_far.c), values of collectives (heddle_far_collective.c) in the memory of a device.
  *
  *   push        the caller's stream: ... | take --> sums, copy (borrowed: none) | event
  *               the event is done -> the core has norm and peak -> a grant: pack (own stream) --> near -> chunks
  *   pull        chunks -> near -> own stream: waits for the caller's | unpack --> to | event -> APPLIED
- *   all-reduce  the caller's stream: ... | pack --> near | event -> the core, sum in near -> as a pull
+ *   collective  the caller's stream: ... | copy --> near | event -> the core, result in near
+ *               -> own stream: waits for the caller's | copy --> to | event -> APPLIED
+ *               Nothing is copied where this worker gives nothing (the core begins at once), or receives nothing.
  *
  * `near` is memory of the host that the device writes and reads: no copy of the host's lies between it and the packets.
  */
@@ -24,6 +26,7 @@
 	HD_SECOND /* for the caller's stream, when a ticket ends before it was ever taken up */
 
 struct heddle;
+struct heddle_call;
 struct heddle_ticket;
 struct heddle_push_options;
 
@@ -38,8 +41,8 @@ struct heddle_far {
 	size_t copy_bytes;
 	/* Of one ticket. */
 	const float *from; /* push: on the device */
-	float *to; /* pull, all-reduce: on the device; NULL: a push */
-	const void *sum; /* all-reduce: in near; NULL: near itself is what comes */
+	void *to; /* pull, collective: on the device; NULL: nothing comes */
+	bool waits; /* the core is told when the event is done: what it sends is there then */
 	struct hd_stage_sums *sums; /* these two in near */
 	uint64_t *flags;
 	uint32_t generation;
@@ -63,11 +66,11 @@ int heddle_far_push(
 	const struct heddle_push_options *options
 );
 int heddle_far_pull(struct heddle *fabric, struct heddle_ticket *ticket, float *data, void *stream);
-int heddle_far_reduce(
+/* A collective's: what it gives, if it does, and what it receives. */
+int heddle_far_collective(
 	struct heddle *fabric,
 	struct heddle_ticket *ticket,
-	const float *in,
-	float *out,
+	const struct heddle_call *call,
 	void *stream
 );
 /* The progress thread's. 1: the core can be told; 0: the caller's stream has not come so far; -EIO, with words. */
@@ -80,8 +83,8 @@ int heddle_far_look(
 );
 /* The device is at work on it. */
 bool heddle_far_is_busy(const struct heddle_far *far);
-/* With the lock held: the core has delivered; the device is told to take it. */
-int heddle_far_land(struct heddle_ticket *ticket);
+/* With the lock held: the core has delivered a model, or a result of `values` values; the device is told to take it. */
+int heddle_far_land(struct heddle_ticket *ticket, uint64_t values);
 /* When to look again at what was found unfinished. */
 hd_ns heddle_far_next(struct heddle_far *far, hd_ns now);
 /* Waits for `span` at most until the device needs nothing of the ticket's any more: 0, -EIO, -ETIMEDOUT, with
@@ -92,5 +95,22 @@ void heddle_far_log(const struct heddle *fabric);
 /* The ticket's part is spare now. With the lock held, if the ticket was ever queued. */
 void heddle_far_give_back(struct heddle *fabric, struct heddle_ticket *ticket);
 void heddle_far_free_spares(struct heddle *fabric);
+
+/* --- shared by these two files -------------------------------------------------------------- */
+
+/* The device of memory and stream. -errno, with the device's words. */
+int heddle_far_find(const void *memory, uint64_t bytes, void *stream, struct hd_device **device);
+/* A spare part with so much memory of the host, and so much of the device's for a copy, or a new one. The same. */
+int heddle_far_prepare(
+	struct heddle *fabric,
+	struct hd_device *device,
+	size_t near,
+	size_t copy,
+	struct heddle_far **far
+);
+/* The part's event is done when the stream has come so far. The same. */
+int heddle_far_record(struct heddle_far *far, void *stream);
+size_t heddle_far_rounded(uint64_t bytes); /* what is behind it is aligned for a device */
+int heddle_far_fail(int rc); /* the device's words become the caller's */
 
 #endif

@@ -24,6 +24,8 @@ static int complete(
 	call->out = receives ? (void *)(uintptr_t)call->parts : NULL; /* not written */
 	call->out_count = receives ? call->count : 0;
 	rc = heddle_check_call(fabric, call, options);
+	if (rc == 0 && options)
+		rc = heddle_check_host(options->memory, options->stream);
 	if (rc < 0 || call->count == 0)
 		return rc;
 	return heddle_parts_check_apart(

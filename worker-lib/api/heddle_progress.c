@@ -101,7 +101,7 @@ static bool lands(struct heddle_ticket *ticket, const struct hd_ticket *info) {
 	if (!ticket->far || !ticket->far->to || ticket->far->abandoned
 	    || info->state != HD_TICKET_APPLIED)
 		return false;
-	if (heddle_far_land(ticket) == 0)
+	if (heddle_far_land(ticket, ticket->reduce ? heddle_reduce_result(ticket) : 0) == 0)
 		return true;
 	heddle_ticket_end(ticket, HEDDLE_STATE_FAILED, HEDDLE_REASON_DEVICE);
 	if (info->direction == HD_PULL)

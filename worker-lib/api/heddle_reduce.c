@@ -79,8 +79,6 @@ static int check_type(const struct heddle_collective_options *given) {
 		return heddle_fail(
 			-EINVAL, "payload: values that are not fp32 travel in their own type"
 		);
-	if (given->memory == HEDDLE_MEMORY_CUDA)
-		return heddle_fail(-ENOTSUP, "type: values in GPU memory must be fp32");
 	return 0;
 }
 
@@ -223,7 +221,7 @@ int heddle_reduce_start_call(
 		return heddle_fail(-ENOMEM, "no memory");
 	set_call(ticket, call, &given);
 	rc = given.memory == HEDDLE_MEMORY_CUDA ?
-		heddle_far_reduce(fabric, ticket, call->in, call->out, given.stream) :
+		heddle_far_collective(fabric, ticket, call, given.stream) :
 		call->parts ? heddle_parts_take(fabric, ticket, call) :
 			      take(fabric, ticket, call, given.borrow != 0);
 	if (rc < 0) {
@@ -307,8 +305,7 @@ static uint64_t block_values(const struct heddle_ticket *ticket) {
 		- hd_block_first(ticket->values, index, workers);
 }
 
-/* Values of the result; 0: there is none. */
-static uint64_t result_values(const struct heddle_ticket *ticket) {
+uint64_t heddle_reduce_result(const struct heddle_ticket *ticket) {
 	const uint32_t workers = ticket->status.workers;
 
 	if (!ticket->into)
@@ -334,7 +331,7 @@ static void hand_over(struct heddle_ticket *ticket, const struct heddle_call *ca
 	if (call->parts && call->out)
 		heddle_parts_spread(call->parts, call->part_count, value, ticket->into);
 	else if (ticket->keeps && call->out)
-		memcpy(call->out, ticket->into, result_values(ticket) * value);
+		memcpy(call->out, ticket->into, heddle_reduce_result(ticket) * value);
 	if (ticket->ranks)
 		(void)heddle_ticket_members(ticket, ticket->ranks, ticket->rank_capacity);
 }

@@ -16,8 +16,6 @@ static int check_options(const struct heddle_collective_options *options) {
 		return 0;
 	if (options->size < sizeof *options)
 		return heddle_fail(-EINVAL, "collective options: size");
-	if (options->memory == HEDDLE_MEMORY_CUDA)
-		return heddle_check_host(options->memory, options->stream);
 	if (options->payload != HEDDLE_PAYLOAD_FP32 || options->reduce_op != HEDDLE_REDUCE_OP_SUM
 	    || options->ranked)
 		return heddle_fail(

@@ -156,7 +156,7 @@ int heddle_check_host(enum heddle_memory memory, const void *stream) {
 	if (memory == HEDDLE_MEMORY_CUDA)
 		return heddle_fail(
 			-ENOTSUP,
-			"memory: CUDA is for heddle_push_start(), heddle_pull() and heddle_allreduce()"
+			"memory: CUDA is for heddle_push(), heddle_pull() and collectives of one buffer"
 		);
 	return heddle_check_memory(memory, stream);
 }

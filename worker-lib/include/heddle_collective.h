@@ -38,9 +38,11 @@ enum heddle_type {
  * least. The other members are for the caller alone. */
 struct heddle_collective_options {
 	size_t size;
+	/* Of `in` and `out`, which are on the same device. A barrier has no values: HOST. */
 	enum heddle_memory memory;
 	void *stream; /* of the memory's kind; NULL for HOST */
-	/* 1: `in` is not copied; the caller must not touch it until the ticket has ended. 0: it is copied first. */
+	/* 1: `in` is not copied; the caller must not touch it until the ticket has ended. 0: it is copied first. In GPU
+	 * memory it is always copied, when the stream reaches the call. */
 	int borrow;
 	/* Of type FP32: the type on the wire; 16-bit values are combined in fp32. Other types travel as they are. */
 	enum heddle_payload payload;
@@ -118,7 +120,7 @@ struct heddle_collective_options {
  *   controller, and has a sum that the others then computed again without it, gets the same reason at its next call.
  * - HEDDLE_REASON_NO_SERVER: no aggregator has room, or none was there within 10 s (the call can be cancelled before).
  * Returns 0, -EDESTADDRREQ (no controller is configured), -EAGAIN (HEDDLE_COMMANDS_MAX calls are queued), -ENOTSUP
- * (memory; GPU memory of another type than fp32), -EINVAL, -ENOMEM, -ECONNREFUSED, -ESHUTDOWN, -ECHILD.
+ * (memory), -EINVAL, -ENOMEM, -ECONNREFUSED, -ESHUTDOWN, -ECHILD.
  */
 int heddle_allreduce_start(
 	struct heddle *fabric,
@@ -152,8 +154,9 @@ int heddle_allreduce(
  * options.ranks, names the members. A member whose values others need is done when they have them.
  * root: the rank that gives or receives all values, the same at all workers. When it is lost or takes no part, the call
  * fails at the others (HEDDLE_REASON_ROOT), at once if that is known.
- * options: memory must be HOST. NULL where options.out_count is not needed (barrier, broadcast, reduce, and where this
- * worker receives nothing). payload, reduce_op and ranked are for the sums (reduce, reduce-scatter) only.
+ * options: NULL where options.out_count is not needed (barrier, broadcast, reduce, and where this worker receives
+ * nothing). payload, reduce_op and ranked are for the sums (reduce, reduce-scatter) only. GPU memory must have the
+ * whole room that options.out_count or exact says; only the result is written.
  * Return values: those of heddle_allreduce_start() and heddle_allreduce().
  */
 

@@ -13,7 +13,7 @@ extern "C" {
  * Sends `count` values to the worker with rank `to`, which receives them with heddle_recv(). The send is APPLIED when
  * the receiver has all values.
  * data: values of options.type (NULL: fp32). They arrive with the bits that they had.
- * options: only memory (HOST), borrow (of a send), type, tag and ranks are used; the others must be as
+ * options: only memory, stream, borrow (of a send), type, tag and ranks are used; the others must be as
  * HEDDLE_COLLECTIVE_OPTIONS_INIT sets them.
  * Matching. The k-th send from one worker to another is matched with the k-th receive there from it. Collectives, sends
  * and receives of other workers, and those in the other direction, do not count. Both calls must have the same count,

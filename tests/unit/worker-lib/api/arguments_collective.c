@@ -21,8 +21,8 @@ static void check_options(
 	options.size--;
 	refused(call(s, &options), "options: size");
 	options = four();
-	options.memory = HEDDLE_MEMORY_CUDA;
-	says(call(s, &options), -ENOTSUP, "memory: CUDA");
+	options.stream = s->data;
+	refused(call(s, &options), "stream");
 	options = four();
 	options.memory = (enum heddle_memory)NONSENSE;
 	refused(call(s, &options), "memory: kind");
@@ -58,6 +58,9 @@ static void barrier_start(struct arguments_scene *s) {
 	refused(heddle_barrier_start(s->fabric, NULL, NULL), "ticket: NULL");
 	options.reduce_op = HEDDLE_REDUCE_OP_AVERAGE;
 	refused(heddle_barrier_start(s->fabric, &options, NONE), "not added");
+	options = four();
+	options.memory = HEDDLE_MEMORY_CUDA;
+	says(heddle_barrier_start(s->fabric, &options, NONE), -ENOTSUP, "memory: CUDA");
 	check_options(s, call_barrier);
 }
 

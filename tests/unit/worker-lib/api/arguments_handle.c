@@ -337,10 +337,6 @@ static void allreduce_start(struct arguments_scene *s) {
 	options.payload = HEDDLE_PAYLOAD_FP16;
 	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "payload");
 	options.payload = HEDDLE_PAYLOAD_FP32;
-	options.memory = HEDDLE_MEMORY_CUDA;
-	says(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none),
-	     -ENOTSUP,
-	     "type: values in GPU memory");
 	options.exact = HEDDLE_WORKERS_MAX + 1;
 	refused(heddle_allreduce_start(s->fabric, d, d, VALUES, &options, &s->none), "exact");
 	options.exact = 0;

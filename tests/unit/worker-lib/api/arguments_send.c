@@ -15,8 +15,6 @@ static void check_options(
 	options.size--;
 	refused(call(s, &options), "options: size");
 	options = plain;
-	options.memory = HEDDLE_MEMORY_CUDA;
-	says(call(s, &options), -ENOTSUP, "memory: CUDA");
 	options.memory = (enum heddle_memory)NONSENSE;
 	refused(call(s, &options), "memory: kind");
 	options = plain;
