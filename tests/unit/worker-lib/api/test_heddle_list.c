@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -193,6 +194,19 @@ static enum heddle_reason end_of(struct heddle_ticket *ticket) {
 	return status.state == HEDDLE_STATE_APPLIED ? HEDDLE_REASON_NONE : status.reason;
 }
 
+static void await_request(struct heddle_ticket *ticket) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	for (int ms = 0; ms < PATIENCE_MS; ms++) {
+		assert_int_equal(heddle_ticket_test(ticket, &status), 0);
+		if (status.round > 0)
+			return;
+		(void)nanosleep(&nap, NULL);
+	}
+	assert_true(false);
+}
+
 /* Both make one all-reduce. */
 static void add(struct scene *scene, uint64_t count) {
 	struct heddle_part parts[WORKERS][PARTS], copy[PARTS];
@@ -310,9 +324,14 @@ static void test_failures(void **state) {
 	}
 	exact.exact = WORKERS;
 	ticket[0] = start(scene, 0, parts[0], &exact);
+	await_request(ticket[0]); /* it has its place in the order, */
 	assert_int_equal(heddle_ticket_cancel(ticket[0]), 0);
 	assert_int_equal(end_of(ticket[0]), HEDDLE_REASON_CANCELLED);
 	check(parts[0], given, 0);
+	cut(scene, 1, LONG, parts[1]);
+	ticket[1] = start(scene, 1, parts[1], &exact); /* in which the other is alone */
+	assert_int_equal(end_of(ticket[1]), HEDDLE_REASON_MEMBERS);
+	check(parts[1], given, 1);
 	add(scene, LONG);
 	cut(scene, 0, LONG, parts[0]);
 	ticket[0] = start(scene, 0, parts[0], &exact);
