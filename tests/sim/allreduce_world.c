@@ -379,6 +379,9 @@ static void finish(struct allreduce_world *w) {
 		explain(w);
 	before = w->applied;
 	advance(w, hd_sim_now(w->sim) + HD_SECOND);
+	/* A round that must have members which this controller has never seen waits for this long before it fails. */
+	if (w->applied == before && w->plan.strict)
+		advance(w, hd_sim_now(w->sim) + CTL_REDUCE_MEMBERS_NS);
 	if (w->applied == before && w->plan.calls == 0)
 		allreduce_fail(w, "nothing is added after faults");
 	w->stopping = w->failure[0] == 0;

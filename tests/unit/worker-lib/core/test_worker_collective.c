@@ -179,7 +179,7 @@ static void test_released_after_asking_again(void **state) {
 	run_ms(s->world, 5000);
 	assert_int_equal(last_request(s)->attempt, 2);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_REQUESTED);
-	send_reduced(s, 1, SUM_ID + 1); /* of an attempt whose REDUCE was lost: it asks what became of it */
+	send_reduced(s, 1, SUM_ID + 1); /* of an attempt whose REDUCE was lost: it asks again */
 	assert_int_equal(last_request(s)->attempt, 3);
 	send_reduced(s, 1, SUM_ID);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_APPLIED);
