@@ -16,6 +16,7 @@ import unittest
 import unittest.mock
 
 import pen
+from market_money import most_money
 
 from lab.scenario import ScenarioError
 from market import hooks, owner, price, report, setting, strategy
@@ -428,23 +429,7 @@ class Market(unittest.TestCase):
         self.assertGreater(run["leaving_s"], 0)
         self.assertLess(run["leaving_mean_s"], 1, "a surplus worker ends its step and goes, whatever its notice of 3 s")
         self.assertGreater(run["money"], 0)
-        self.assertLess(run["money"], self.most_money(run),
-                        "it counts workers that take part, not machines that start")
-
-    def most_money(self, run):
-        """What the machines cost at the prices that the owner was told. While it is told one, either may hold."""
-        given, ended = run["given"], run["ended_s"]
-        holds = [(asked, next((answered for _, answered, _ in given[i + 1:] if answered), ended), worth)
-                 for i, (asked, _, worth) in enumerate(given)]
-        lives = [(machine["begun_s"], machine["ended_s"] or ended) for machine in run["machines"]]
-        edges = sorted({t for begun, over, *_ in holds + lives for t in (begun, over)})
-        money = 0.0
-        for at, to in zip(edges, edges[1:]):
-            there = sum(begun <= at and to <= over for begun, over in lives)
-            worth = max((worth for begun, over, worth in holds if begun <= at and to <= over), default=0.0)
-            money += (to - at) * there * worth / QUICK["hour_s"]
-        self.assertGreater(money, 0)
-        return money
+        self.assertLess(run["money"], most_money(run, QUICK["hour_s"]), "workers that take part are paid, no starts")
 
     def in_time(self, run):
         """From a notice or a kill to the next step of those that are left: the detection time and a step at most."""

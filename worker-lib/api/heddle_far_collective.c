@@ -5,6 +5,7 @@
 #include "heddle_far.h"
 #include "heddle_private.h"
 
+#include <assert.h>
 #include <errno.h>
 
 /* The one device of both, as far as there are both. */
@@ -46,6 +47,7 @@ int heddle_far_collective(
 		);
 	if (rc < 0)
 		return heddle_far_fail(rc);
+	assert(device && far); /* a collective of values gives or receives some */
 	far->waits = call->in;
 	far->to = call->out;
 	ticket->far = far;

@@ -21,7 +21,7 @@ static int complete(
 		return rc;
 	call->in = gives ? call->parts : NULL; /* not read */
 	call->in_count = gives ? call->count : 0;
-	call->out = receives ? (void *)(uintptr_t)call->parts : NULL; /* not written */
+	call->out = receives ? call : NULL; /* not written */
 	call->out_count = receives ? call->count : 0;
 	rc = heddle_check_call(fabric, call, options);
 	if (rc == 0 && options)

@@ -30,7 +30,7 @@ class Job:
             worker.communicate()
 
     def line(self, rank):
-        """What the rank says of its next call."""
+        """The result of the next call of a rank."""
         worker = self.running[rank]
         line = worker.stdout.readline()
         while line == "joined\n":
