@@ -51,6 +51,10 @@ def rooted(job):
     x = [numpy.zeros(1, dtype=numpy.float32), numpy.zeros(1, dtype=numpy.float32)]
     job.broadcast_list([given] if rank == 0 else x, 0, timeout=PATIENCE_S)
     assert rank == 0 or b"".join(one.tobytes() for one in x) == bytes(range(8))
+    given = numpy.arange(1000, dtype=numpy.float32) + 0.25  # its elements are scalars, each a read-only buffer
+    x = numpy.zeros(1000, dtype=numpy.float32)
+    job.broadcast_list(given if rank == 0 else [x], 0, timeout=PATIENCE_S)
+    assert rank == 0 or (x == given).all(), x
 
 
 def differ(job):

@@ -64,6 +64,7 @@ def _of_object(data, writable, types, empty):
         view = memoryview(data)
     except TypeError:
         raise TypeError(f"{type(data).__name__} is neither an array nor a tensor") from None
+    numpy = sys.modules.get("numpy")
     kind = FORMATS.get((view.format.lstrip("<=@"), view.itemsize))
     if kind not in types:
         raise TypeError(f"the array's values are of format {view.format!r}, not {_listed(types)}")
@@ -78,9 +79,9 @@ def _of_object(data, writable, types, empty):
     count = view.nbytes // native.TYPE_BYTES[kind]
     if not view.readonly:
         address = ctypes.addressof(ctypes.c_char.from_buffer(view))
-    elif hasattr(data, "__array_interface__"):
-        address = data.__array_interface__["data"][0]
-    else:  # a read-only buffer of neither: its address is had by a copy only
+    elif numpy is not None and isinstance(data, numpy.ndarray):
+        address = data.ctypes.data
+    else:  # another read-only buffer, as a numpy scalar: its address is had by a copy only
         copy = (ctypes.c_char * view.nbytes).from_buffer_copy(view)
         return Buffer(ctypes.addressof(copy), count, kind, copy)
     return Buffer(address, count, kind, (data, view))
