@@ -135,9 +135,23 @@ def all_reduced(group, rank, size):
             same(x, one)
 
 
+def joined(group, rank, size):
+    """Lists that the library does not take: with a tensor twice, and of very many tensors. They are one operation."""
+    total, x = size * (size + 1) // 2, torch.full((3, 2), rank + 1.0)
+    many = torch.full((torch_collectives.PARTS_MAX + 1, 1), rank + 1.0)
+    for xs, whole in (([x, torch.ones(0), x, x[1:]], x), (list(many), many)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it will be deprecated
+            count = len(started)
+            dist.all_reduce_coalesced(xs, group=group)
+        assert started[count:] == ["all-reduce"], started[count:]
+        same(whole, torch.full_like(whole, total))
+
+
 def coalesced(group, rank, size):
     """Several tensors in one call; of shapes that differ. All-reduces are one operation."""
     all_reduced(group, rank, size)
+    joined(group, rank, size)
     shapes, every = ((5,), (2, 3)), []
     for shape in shapes:
         every.append([sample(one, torch.float32, shape) for one in range(size)])

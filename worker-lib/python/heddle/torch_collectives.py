@@ -16,6 +16,7 @@ from .ticket import Ticket
 from .torch_parts import HEAD, Parts
 from .torch_reduce import begin_allreduce
 
+PARTS_MAX = 65536  # HEDDLE_PARTS_MAX of heddle_list.h
 _BY_BYTES = {1: torch.uint8, 2: torch.float16, 4: torch.float32, 8: torch.float64}
 
 
@@ -75,6 +76,12 @@ def _joined(tensors):
     return torch.cat([_values(one) for one in tensors])
 
 
+def _overlap(values):
+    """Whether two of them share memory."""
+    spans = sorted((one.data_ptr(), one.numel() * one.element_size()) for one in values if one.numel() > 0)
+    return any(first + size > following for (first, size), (following, _) in zip(spans, spans[1:]))
+
+
 def _spread(values: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
     for part, tensor in zip(values.chunk(len(tensors)), tensors):
         _put(part, tensor)
@@ -129,12 +136,18 @@ class Calls:
     def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], op: str) -> Call:
         """One all-reduce of all of them, which may have different shapes."""
         parts = [_values(one) for one in tensors]
+        if len(parts) > PARTS_MAX or _overlap(parts):  # the library takes no such list
+            joined = torch.cat(parts)
+            parts = joined.split([one.numel() for one in parts])
+            start, values = self._job.allreduce_start, joined
+        else:
+            start, values = self._job.allreduce_list_start, parts
 
         def finish():
             for part, tensor in zip(parts, tensors):
                 _put(part, tensor)
 
-        return Call(self._job.allreduce_list_start(parts, op=op, exact=self._size), finish, list(tensors))
+        return Call(start(values, op=op, exact=self._size), finish, list(tensors))
 
     def broadcast(self, tensor: torch.Tensor, root: int) -> Call:
         values = _values(tensor)
