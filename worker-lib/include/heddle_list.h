@@ -25,9 +25,11 @@ struct heddle_part {
  * options: as for heddle_allreduce_start(); memory must be HOST, borrow is not used.
  * Copies. The library copies the values of all parts into memory of its own when it is called, and the result from
  * there into the parts before the ticket is APPLIED. The second copy is made by the progress thread, in which nothing
- * is sent or received meanwhile (in manual mode by the thread that drives the fabric). The copies take as much memory
- * as the values, and the result as much again. In return, an operation that does not become APPLIED leaves all parts
- * unchanged: it can be called again with the same values, or without the workers that are lost.
+ * is sent or received meanwhile (in manual mode by the thread that drives the fabric): a worker that copies for 1 s is
+ * taken for lost, so split lists of more than about 1 GB. The copies take as much memory as the values, and the result
+ * as much again; the largest is kept for the next call, until the handle is closed. In return, an operation that does
+ * not become APPLIED leaves all parts unchanged: it can be called again with the same values, or without the workers
+ * that are lost.
  * Matching. It is the all-reduce of one buffer that has the values of part 0, then those of part 1, and so on: all
  * workers must give the same number of values in all, but may divide them differently; heddle_allreduce_start() of one
  * buffer matches, too.
