@@ -14,9 +14,9 @@ class Lists(Collectives):
     data: arrays or tensors as of Collectives, on the host, which do not overlap; some may be empty. The result replaces
     their values. All workers give the same number of values in all; they may divide them differently, and one may give
     a single array to the call without `_list`. Unlike there, an operation that fails leaves the arrays as they were: so
-    they are after OperationFailed. The library copies the values once in each direction, the result in its own thread:
-    split lists of more than about 1 GB, in whose copy the others take this worker for lost. All else is as of
-    Collectives."""
+    they are after OperationFailed. After TimedOut, the result may still be written into them. The library
+    copies the values once in each direction, the result in its own thread: split lists of more than about 1 GB, in
+    whose copy the others take this worker for lost. All else is as of Collectives."""
 
     def _list(self, what, start, data, tag, *arguments, changes=True, **fields):
         """changes: whether the arrays of this worker receive the result."""
