@@ -6,6 +6,7 @@
  *   gather,count=1000,root=2                      also broadcast, allgather, alltoall, scatter, barrier
  *   allreduce_list,count=40000                    also reduce_list, broadcast_list: of values in many buffers
  *   allreduce,group=3+1,number=2                  in a group, where 3 has rank 0; its values depend on the number
+ *   allreduce,patient=1                           waits for registered workers however long they take
  *   wait            reads a line of standard input
  *
  * Says `joined`, then for each call a line of JSON: its result, the reason and the words of an error, how many workers
@@ -30,6 +31,7 @@ struct call {
 	const char *name, *tag, *group; /* group: ranks, as in 3+1 */
 	uint64_t count;
 	unsigned exact, number;
+	bool patient;
 	int root;
 };
 
@@ -82,6 +84,8 @@ static struct call read_call(char *text, unsigned number) {
 			call.tag = value;
 		else if (strcmp(word, "group") == 0)
 			call.group = value;
+		else if (strcmp(word, "patient") == 0)
+			call.patient = strtoul(value, NULL, 10) > 0;
 		else if (strcmp(word, "number") == 0)
 			call.number = (unsigned)strtoul(value, NULL, 10);
 		else
@@ -304,6 +308,7 @@ static void make(struct worker *w, const struct call *call) {
 	w->status = (struct heddle_status)HEDDLE_STATUS_INIT;
 	w->options = (struct heddle_collective_options)HEDDLE_COLLECTIVE_OPTIONS_INIT;
 	w->options.exact = call->exact;
+	w->options.wait_ms = call->patient ? HEDDLE_WAIT_FOREVER : 0;
 	w->options.tag = call->tag;
 	w->options.out_count = call->exact > 0 ? 0 : room;
 	w->options.ranks = w->ranks;
