@@ -8,11 +8,11 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 import loopback
 from loopback import DEADLINE_S, DIGITS, TRAIN
+from processes import until
 
 MODEL = ["--model", "mlp:32", "--lr", 0.1, "--seed", 5, "--json", "-", "--quiet"]
 
@@ -86,7 +86,7 @@ class Filter(loopback.Loopback):
                              run=["--grace", 3]),
             env=self.env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.addCleanup(self.end, run)
-        time.sleep(1.5)
+        until(lambda: len(self.events("ps", "committed")) > 20, "commits", DEADLINE_S)
         run.send_signal(signal.SIGTERM)
         out, _ = run.communicate(timeout=DEADLINE_S)
         summaries, lines = self.sort_lines(out)

@@ -17,6 +17,8 @@ import time
 import unittest
 from pathlib import Path
 
+from processes import until
+
 BUILD = Path(sys.argv.pop(1)).resolve()
 CONTROLLER = BUILD / "controller/heddle-controller"
 SERVER = BUILD / "aggregator/heddle-server"
@@ -378,7 +380,7 @@ class Loopback(unittest.TestCase):
             env=self.env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT)
         self.addCleanup(self.end, run)
-        time.sleep(1.5)
+        until(lambda: len(self.events("ps", "committed")) > 20, "commits", DEADLINE_S)
         self.end(controller, signal.SIGKILL)
         out, _ = run.communicate(timeout=DEADLINE_S)
         self.assertEqual(run.returncode, 0, out)
@@ -400,7 +402,7 @@ class Loopback(unittest.TestCase):
             env=self.env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT)
         self.addCleanup(self.end, run)
-        time.sleep(2)
+        until(lambda: len(self.events("ps", "committed")) > 60, "commits and a checkpoint", DEADLINE_S)
         self.end(server, signal.SIGKILL)
         os.rename(self.path / "ps.jsonl", self.path / "before.jsonl")
         server = self.start_server(*keep)
@@ -427,7 +429,7 @@ class Loopback(unittest.TestCase):
         first = subprocess.Popen([str(a) for a in (TRAIN, *train)], env=self.env,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.addCleanup(self.end, first)
-        time.sleep(1.5)
+        until(lambda: len(self.events("ps", "committed")) > 20, "commits", DEADLINE_S)
         self.end(first, signal.SIGKILL)
         second = subprocess.run([str(a) for a in (TRAIN, *train, "--steps", 50)], env=self.env, text=True,
                                 stdout=subprocess.PIPE, check=True, timeout=DEADLINE_S)
@@ -449,12 +451,9 @@ class Loopback(unittest.TestCase):
             env=self.env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT)
         self.addCleanup(self.end, run)
-        children = []
-        until = time.monotonic() + 10
-        while len(children) < 3 and time.monotonic() < until:
-            time.sleep(0.05)
-            children = [int(p) for p in
-                        Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
+        listed = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+        until(lambda: len(listed.read_text().split()) == 3, "three processes")
+        children = [int(pid) for pid in listed.read_text().split()]
         self.assertEqual(len(children), 3)
         time.sleep(0.5)
         os.kill(children[1], signal.SIGKILL)
