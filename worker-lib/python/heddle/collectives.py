@@ -49,8 +49,9 @@ class Collectives:
     others; calls that differ fail at all of them (OperationFailed, reason "mismatch").
 
     data, out: contiguous arrays or tensors of equal type (fp32, fp16, bf16, fp64, int8, uint8, int32, int64), on the
-    host; of an all-reduce of fp32 also on a GPU. The caller does not touch them until the Ticket has ended. A member's
-    block is at its place in the order of the members' ranks (Ticket.members()). root: a rank.
+    host, or both on one GPU: there they are used in the order of its current stream. The caller does not touch them
+    until the Ticket has ended. A member's block is at its place in the order of the members' ranks (Ticket.members()).
+    root: a rank.
     exact: exactly this many workers take part, or the call fails at all of them (reason "members"); 0: those that are
     there (`status.workers`).
     wait: how many seconds after the first call workers that have not called are waited for; None: 1 s, with `least`

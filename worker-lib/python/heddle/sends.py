@@ -13,8 +13,8 @@ class Sends(Lists):
     from it, whatever else they and others call in between. Both must have as many values of the same type and the same
     tag, or both fail (OperationFailed, reason "mismatch").
 
-    data, tag, timeout, X_start() and X(): as of Collectives; data is on the host. OperationFailed with the reason
-    "peer": the other worker is lost, or has withdrawn its call."""
+    data, tag, timeout, X_start() and X(): as of Collectives. OperationFailed with the reason "peer": the other worker
+    is lost, or has withdrawn its call."""
 
     def send_start(self, data: Any, to: int, *, tag: Optional[str] = None) -> Ticket:
         """Starts to send `data` to the worker of rank `to`. The Ticket ends when the receiver has them."""

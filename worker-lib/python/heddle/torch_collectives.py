@@ -31,9 +31,10 @@ class Call(NamedTuple):
 
 
 def can_travel(*tensors: torch.Tensor) -> bool:
-    """Whether tensors can be copied over Heddle: on the host, and neither sparse nor quantized."""
-    return all(one.device.type == "cpu" and one.layout == torch.strided and not one.is_quantized
-               and (one.is_complex() or one.element_size() in _BY_BYTES) for one in tensors)
+    """Whether tensors can be copied over Heddle: on the host or all on one GPU, and neither sparse nor quantized."""
+    return len({one.device for one in tensors}) <= 1 and all(
+        one.device.type in ("cpu", "cuda") and one.layout == torch.strided and not one.is_quantized
+        and (one.is_complex() or one.element_size() in _BY_BYTES) for one in tensors)
 
 
 def can_reduce(tensor: torch.Tensor) -> bool:

@@ -32,15 +32,16 @@ class _Waiter:
 
 def _complete(started):
     while (item := started.get()) is not None:
-        ticket, ends, result, future = item
+        ticket, ends, result, future, stream = item
         try:
             outcome(ticket, ends)
-            future.set_result(result())
+            with contextlib.nullcontext() if stream is None else torch.cuda.stream(stream):
+                future.set_result(result())
         except Exception as error:  # pylint: disable=broad-except  # raised where the future is waited for
             future.set_exception(error)
             with contextlib.suppress(OSError, ValueError):  # it has ended, or its job is closed
                 ticket.cancel()
-        del item, ticket, result, future
+        del item, ticket, result, future, stream
 
 
 def outcome(ticket, ends):
@@ -89,8 +90,10 @@ def _waiter(job, order):
 
 def complete(ticket, result, *, timeout=None, devices=None, order=None):
     """A torch.futures.Future of a Ticket; those of one job and one `order` are completed in the order of these calls.
-    result: makes its value when the ticket has been applied. timeout: seconds. devices: GPUs of the value's tensors."""
+    result: makes its value when the ticket has been applied. timeout: seconds. devices: GPUs of the value's tensors;
+    result() runs with the stream of the first one that is current now."""
     future = torch.futures.Future(devices=devices) if devices else torch.futures.Future()
+    stream = torch.cuda.current_stream(devices[0]) if devices else None
     ends = None if timeout is None else time.monotonic() + timeout
-    _waiter(ticket._job, order).add(ticket, ends, result, future)
+    _waiter(ticket._job, order).add(ticket, ends, result, future, stream)
     return future

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The process group "heddle": init_process_group("heddle") alone trains DistributedDataParallel over the fabric.
 
-All collectives of tensors on the host travel over Heddle: reductions by SUM, AVG, MIN, MAX and PRODUCT of the types in
-buffers.py, and copies of any dtype. Everything else goes to a Gloo group inside, which does it or says why it cannot.
+All collectives of tensors on the host or on a GPU travel over Heddle: reductions by SUM, AVG, MIN, MAX and PRODUCT of
+the types in buffers.py, and copies of any dtype. Everything else goes to a Gloo group inside, which does it or says why
+it cannot.
 Each process group is a Heddle job with a name of its own, so groups and subgroups do not disturb each other. A
 collective has exactly the members of the group, or it fails with the number of those that are left.
 
@@ -53,6 +54,6 @@ def register() -> None:
     if known is not None:
         return
     try:
-        dist.Backend.register_backend("heddle", _create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend("heddle", _create, extended_api=True, devices=["cpu", "cuda"])
     except TypeError:  # PyTorch before 2.0
         dist.Backend.register_backend("heddle", create)

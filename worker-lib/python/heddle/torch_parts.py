@@ -133,13 +133,18 @@ class Parts:
                 raise Error(errno.EPIPE, f"{HEAD}: not all of {self._size} members are left") from None
 
     def _over_gloo(self, parts, places, _, ends):
-        """Only parts with values travel. Bytes: Gloo has fewer types."""
+        """Only parts with values travel. Bytes: Gloo has fewer types; in host memory: it sends from there only."""
         others = [rank for rank in range(self._size) if rank != self._rank]
-        works = [self._gloo.recv([places[rank].view(torch.uint8)], rank, TAG) for rank in others if len(places[rank])]
-        works += [self._gloo.send([parts[rank].view(torch.uint8)], rank, TAG) for rank in others if len(parts[rank])]
+        near = [place.cpu() for place in places]
+        works = [self._gloo.recv([near[rank].view(torch.uint8)], rank, TAG) for rank in others if len(near[rank])]
+        works += [self._gloo.send([parts[rank].cpu().view(torch.uint8)], rank, TAG) for rank in others
+                  if len(parts[rank])]
         for work in works:
             left = max(0.001, ends - time.monotonic())
             try:
                 work.wait(timedelta(seconds=left))
             except RuntimeError as error:
                 raise Error(errno.EIO, f"{HEAD}, over Gloo: {error}") from error
+        for place, found in zip(places, near):
+            if found.data_ptr() != place.data_ptr():
+                place.copy_(found)

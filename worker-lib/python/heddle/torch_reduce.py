@@ -13,7 +13,7 @@ def _values(tensor, payload):
         raise TypeError(f"a tensor of dtype {tensor.dtype} can't be all-reduced: not one of "
                         + ", ".join(buffers.TENSOR_TYPES))
     half = kind in ("fp16", "bf16")
-    if half and (tensor.is_cuda or payload not in ("fp32", kind)):
+    if half and payload not in ("fp32", kind):
         return tensor.float().contiguous(), kind if payload == "fp32" else payload
     return tensor.contiguous(), payload if kind == "fp32" else "fp32"
 
