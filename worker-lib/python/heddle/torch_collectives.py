@@ -137,7 +137,7 @@ class Calls:
     def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], op: str) -> Call:
         """One all-reduce of all of them, which may have different shapes."""
         parts = [_values(one) for one in tensors]
-        if len(parts) > PARTS_MAX or _overlap(parts):  # the library takes no such list
+        if len(parts) > PARTS_MAX or parts[0].is_cuda or _overlap(parts):  # the library takes no such list
             joined = torch.cat(parts)
             parts = joined.split([one.numel() for one in parts])
             start, values = self._job.allreduce_start, joined
