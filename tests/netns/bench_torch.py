@@ -23,6 +23,7 @@ at once, beside a step without a hook, and beside one whose hook does nothing.
 """
 import argparse
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -75,16 +76,17 @@ def play(o, star, mode, model, folder, flows):
     hosts = list(star.hosts.values())
     fabric = None if mode == "gloo" else one.Heddle(star, o.build, folder, False, flows)
     pids = [process.pid for process in fabric.running] if fabric else []
-    ranks = []
-    for k, host in enumerate(hosts):
-        env = {**environment(o), **one.gloo_member(hosts, k), "MASTER_PORT": str(29500 + MODES.index(mode))}
-        if fabric:
-            env.update(fabric.member("bench", k, len(hosts), host))
-        ranks.append(one.start(host, *command(o, mode, model, o.steps or STEPS[model], pids if k == 0 else ()), env=env,
-                               out=subprocess.PIPE))
+    ranks, said = [], [folder / f"rank-{k}" for k in range(len(hosts))]
     try:
+        for k, host in enumerate(hosts):
+            env = {**environment(o), **one.gloo_member(hosts, k), "MASTER_PORT": str(29500 + MODES.index(mode))}
+            if fabric:
+                env.update(fabric.member("bench", k, len(hosts), host))
+            with open(said[k], "w", encoding="utf-8") as out:  # a pipe would be full before the ranks end
+                ranks.append(one.start(host, *command(o, mode, model, o.steps or STEPS[model], pids if k == 0 else ()),
+                                       env=env, out=out))
         wait(ranks, mode)
-        return [json.loads(one.said(rank, mode)[-1]) for rank in ranks]
+        return [json.loads(file.read_text(encoding="utf-8").splitlines()[-1]) for file in said]
     finally:
         for rank in ranks:
             rank.kill()
@@ -102,8 +104,9 @@ def links_of(o, count, scenario):
 
 
 def off(losses, wanted):
-    """The largest relative difference."""
-    return max(abs(mine - gloo) / abs(gloo) for row, want in zip(losses, wanted) for mine, gloo in zip(row, want))
+    """The largest relative difference; infinite if a loss is not finite."""
+    far = [abs(mine - gloo) / abs(gloo) for row, want in zip(losses, wanted) for mine, gloo in zip(row, want)]
+    return max(far) if all(map(math.isfinite, far)) else math.inf
 
 
 def summary(told, gloo):
