@@ -148,8 +148,7 @@ class Case:
         # By looks, not by time: on a busy machine that passes without one.
         while quiet < SETTLED_S / LOOK_S:
             now = state_of(process.pid)
-            if not now:
-                self.fail(f"it ended by itself: {process.poll()}")
+            self.check(now, "it ended by itself")
             self.check(time.monotonic() < end, "it never waits: a busy loop?")
             # A process that sleeps may still wake for its timers: a tick of 10 ms is no work.
             if before is None or now[1] > before + 1 or now[0] != "S":
