@@ -11,6 +11,7 @@ static int complete(
 	struct heddle_call *call,
 	const struct heddle_collective_options *options
 ) {
+	static char nothing; /* neither read nor written: the parts are */
 	const bool is_root = fabric && fabric->rank == call->root;
 	const bool gives = call->collective != HD_COLLECTIVE_BROADCAST || is_root;
 	const bool receives = call->collective == HD_COLLECTIVE_ALLREDUCE
@@ -19,9 +20,9 @@ static int complete(
 
 	if (rc < 0)
 		return rc;
-	call->in = gives ? call->parts : NULL; /* not read */
+	call->in = gives ? &nothing : NULL;
 	call->in_count = gives ? call->count : 0;
-	call->out = receives ? call : NULL; /* not written */
+	call->out = receives ? &nothing : NULL;
 	call->out_count = receives ? call->count : 0;
 	rc = heddle_check_call(fabric, call, options);
 	if (rc == 0 && options)

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -173,15 +172,20 @@ static float sum(int factor, uint64_t i) {
 	return (float)factor * (given(0, i) + given(1, i));
 }
 
-static struct heddle_ticket *
-start(struct scene *scene,
-      int rank,
-      const struct heddle_part *parts,
-      const struct heddle_collective_options *options) {
+/* Of both workers, however long one of them takes. */
+static struct heddle_collective_options both(void) {
+	struct heddle_collective_options options = HEDDLE_COLLECTIVE_OPTIONS_INIT;
+
+	options.exact = WORKERS;
+	return options;
+}
+
+static struct heddle_ticket *start(struct scene *scene, int rank, const struct heddle_part *parts) {
+	const struct heddle_collective_options options = both();
 	struct heddle_ticket *ticket = NULL;
 
 	assert_int_equal(
-		heddle_allreduce_list_start(scene->worker[rank], parts, PARTS, options, &ticket), 0
+		heddle_allreduce_list_start(scene->worker[rank], parts, PARTS, &options, &ticket), 0
 	);
 	return ticket;
 }
@@ -196,19 +200,6 @@ static enum heddle_reason end_of(struct heddle_ticket *ticket) {
 	return status.state == HEDDLE_STATE_APPLIED ? HEDDLE_REASON_NONE : status.reason;
 }
 
-static void await_request(struct heddle_ticket *ticket) {
-	struct heddle_status status = HEDDLE_STATUS_INIT;
-	const struct timespec nap = {.tv_nsec = 1000000};
-
-	for (int ms = 0; ms < PATIENCE_MS; ms++) {
-		assert_int_equal(heddle_ticket_test(ticket, &status), 0);
-		if (status.round > 0)
-			return;
-		(void)nanosleep(&nap, NULL);
-	}
-	assert_true(false);
-}
-
 /* Both make one all-reduce. */
 static void add(struct scene *scene, uint64_t count) {
 	struct heddle_part parts[WORKERS][PARTS], copy[PARTS];
@@ -217,7 +208,7 @@ static void add(struct scene *scene, uint64_t count) {
 	for (int rank = 0; rank < WORKERS; rank++) {
 		cut(scene, rank, count, parts[rank]);
 		memcpy(copy, parts[rank], sizeof copy);
-		ticket[rank] = start(scene, rank, copy, NULL);
+		ticket[rank] = start(scene, rank, copy);
 		memset(copy, 0, sizeof copy); /* the array is copied */
 	}
 	for (int rank = 0; rank < WORKERS; rank++) {
@@ -240,7 +231,7 @@ static void test_types(void **state) {
 	struct scene *scene = *state;
 	uint8_t ours[] = {250, 1, 2}, others[] = {10, 20};
 	double halves[2][2] = {{0.5, 4}, {1.5, -1}};
-	struct heddle_collective_options options = HEDDLE_COLLECTIVE_OPTIONS_INIT;
+	struct heddle_collective_options options = both();
 	const struct heddle_part bytes[] = {{ours + 2, 1}, {ours, 1}}, pair[] = {{others, 2}};
 	const struct heddle_part apart[] = {{&halves[0][1], 1}, {&halves[0][0], 1}};
 	struct heddle_ticket *ticket;
@@ -287,18 +278,19 @@ static void be_called(struct heddle_ticket *ticket, void *argument) {
 /* A function that waits for the end finds the result: it is there before the ticket has ended. */
 static void test_then(void **state) {
 	struct scene *scene = *state;
+	const struct heddle_collective_options options = both();
 	struct heddle_part parts[WORKERS][PARTS];
 	struct heddle_ticket *ticket;
 	_Atomic bool called = false;
 
 	for (int rank = 0; rank < WORKERS; rank++)
 		cut(scene, rank, LONG, parts[rank]);
-	ticket = start(scene, 0, parts[0], NULL);
+	ticket = start(scene, 0, parts[0]);
 	assert_int_equal(
 		heddle_ticket_then(ticket, HEDDLE_WAIT_OUTCOME, be_called, (void *)&called), 0
 	);
 	assert_int_equal(
-		heddle_allreduce_list(scene->worker[1], parts[1], PARTS, NULL, -1, NULL), 0
+		heddle_allreduce_list(scene->worker[1], parts[1], PARTS, &options, -1, NULL), 0
 	);
 	check(parts[1], sum, 1);
 	for (int i = 0; i < PATIENCE_MS && !called; i++)
@@ -308,39 +300,41 @@ static void test_then(void **state) {
 	heddle_ticket_free(ticket);
 }
 
-/* Whatever makes it fail, the values are as they were; and the next call is good. */
+/* Of another total at each: the values are as they were, and the next call is good. */
 static void test_failures(void **state) {
 	struct scene *scene = *state;
 	struct heddle_part parts[WORKERS][PARTS];
-	struct heddle_collective_options exact = HEDDLE_COLLECTIVE_OPTIONS_INIT;
 	struct heddle_ticket *ticket[WORKERS];
 
 	add(scene, SHORT); /* both are there */
-	for (int rank = 0; rank < WORKERS; rank++) { /* another total */
+	for (int rank = 0; rank < WORKERS; rank++) {
 		cut(scene, rank, LONG - (uint64_t)rank, parts[rank]);
-		ticket[rank] = start(scene, rank, parts[rank], NULL);
+		ticket[rank] = start(scene, rank, parts[rank]);
 	}
 	for (int rank = 0; rank < WORKERS; rank++) {
 		assert_int_equal(end_of(ticket[rank]), HEDDLE_REASON_MISMATCH);
 		check(parts[rank], given, rank);
 	}
-	exact.exact = WORKERS;
-	ticket[0] = start(scene, 0, parts[0], &exact);
-	await_request(ticket[0]); /* it has its place in the order, */
-	assert_int_equal(heddle_ticket_cancel(ticket[0]), 0);
-	assert_int_equal(end_of(ticket[0]), HEDDLE_REASON_CANCELLED);
-	check(parts[0], given, 0);
-	cut(scene, 1, LONG, parts[1]);
-	ticket[1] = start(scene, 1, parts[1], &exact); /* in which the other is alone */
-	assert_int_equal(end_of(ticket[1]), HEDDLE_REASON_MEMBERS);
-	check(parts[1], given, 1);
 	add(scene, LONG);
-	cut(scene, 0, LONG, parts[0]);
-	ticket[0] = start(scene, 0, parts[0], &exact);
+}
+
+/* The other worker does not call: one call is withdrawn, and one ends with the handle. */
+static void test_alone(void **state) {
+	struct scene *scene = *state;
+	struct heddle_part parts[PARTS];
+	struct heddle_ticket *ticket;
+
+	add(scene, SHORT);
+	cut(scene, 0, LONG, parts);
+	ticket = start(scene, 0, parts);
+	assert_int_equal(heddle_ticket_cancel(ticket), 0);
+	assert_int_equal(end_of(ticket), HEDDLE_REASON_CANCELLED);
+	check(parts, given, 0);
+	ticket = start(scene, 0, parts);
 	assert_int_equal(heddle_close(scene->worker[0], 0), -ETIMEDOUT);
 	scene->worker[0] = NULL;
-	assert_int_equal(end_of(ticket[0]), HEDDLE_REASON_CLOSED);
-	check(parts[0], given, 0);
+	assert_int_equal(end_of(ticket), HEDDLE_REASON_CLOSED);
+	check(parts, given, 0);
 }
 
 /* Rank 0 gives up after *ms, in a round for which rank 1 has called. True: the round had begun, and ended with its
@@ -354,7 +348,7 @@ static bool gives_up(struct scene *scene, struct heddle_part (*parts)[PARTS], in
 	exact.exact = WORKERS;
 	if (!ticket) {
 		cut(scene, 1, MANY, parts[1]);
-		ticket = start(scene, 1, parts[1], &exact);
+		ticket = start(scene, 1, parts[1]);
 	}
 	cut(scene, 0, MANY, parts[0]);
 	rc = heddle_allreduce_list(scene->worker[0], parts[0], PARTS, &exact, *ms, NULL);
@@ -389,6 +383,7 @@ static void test_timeout(void **state) {
 
 static void test_root(void **state) {
 	struct scene *scene = *state;
+	const struct heddle_collective_options options = both();
 	struct heddle_part parts[WORKERS][PARTS];
 	struct heddle_ticket *ticket;
 
@@ -398,13 +393,13 @@ static void test_root(void **state) {
 				cut(scene, rank, count, parts[rank]);
 			assert_int_equal(
 				heddle_reduce_list_start(
-					scene->worker[0], parts[0], PARTS, root, NULL, &ticket
+					scene->worker[0], parts[0], PARTS, root, &options, &ticket
 				),
 				0
 			);
 			assert_int_equal(
 				heddle_reduce_list(
-					scene->worker[1], parts[1], PARTS, root, NULL, -1, NULL
+					scene->worker[1], parts[1], PARTS, root, &options, -1, NULL
 				),
 				0
 			);
@@ -413,13 +408,13 @@ static void test_root(void **state) {
 			check(parts[1 - root], given, 1 - root);
 			assert_int_equal(
 				heddle_broadcast_list_start(
-					scene->worker[0], parts[0], PARTS, root, NULL, &ticket
+					scene->worker[0], parts[0], PARTS, root, &options, &ticket
 				),
 				0
 			);
 			assert_int_equal(
 				heddle_broadcast_list(
-					scene->worker[1], parts[1], PARTS, root, NULL, -1, NULL
+					scene->worker[1], parts[1], PARTS, root, &options, -1, NULL
 				),
 				0
 			);
@@ -441,6 +436,7 @@ int main(void) {
 		IN(memory, test_then),
 		IN(network, test_failures),
 		IN(memory, test_failures),
+		IN(network, test_alone),
 		IN(network, test_timeout),
 		IN(network, test_root),
 		IN(memory, test_root),
