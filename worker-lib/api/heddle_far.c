@@ -108,7 +108,7 @@ int heddle_far_prepare(
 	if (rc != 0)
 		return rc;
 	far->from = far->to = NULL;
-	far->waits = far->landing = far->released = far->abandoned = false;
+	far->waits = far->landing = far->held = far->released = far->abandoned = false;
 	far->since = 0;
 	*out = far;
 	return 0;

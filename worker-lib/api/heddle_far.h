@@ -6,7 +6,7 @@
  *               the event is done -> the core has norm and peak -> a grant: pack (own stream) --> near -> chunks
  *   pull        chunks -> near -> own stream: waits for the caller's | unpack --> to | event -> APPLIED
  *   collective  the caller's stream: ... | copy --> near | event -> the core, result in near
- *               -> own stream: waits for the caller's | copy --> to | event -> APPLIED
+ *               -> the caller's stream has come to the call -> own stream: copy --> to | event -> APPLIED
  *               Nothing is copied where this worker gives nothing (the core begins at once), or receives nothing.
  *
  * `near` is memory of the host that the device writes and reads: no copy of the host's lies between it and the packets.
@@ -50,6 +50,7 @@ struct heddle_far {
 		ready; /* the progress thread's: blocks of this generation whose flags it has seen, without a gap */
 	hd_ns packed_at; /* the same: since when it is packed */
 	bool landing; // lock: the core is done, to is not filled yet
+	bool held; // lock: and nothing is queued: the caller's stream has not come so far
 	bool released; // lock: the core has released it while the device was at work
 	bool abandoned; // lock: to is the caller's again, whatever comes
 	hd_ns since; /* the progress thread's: found unfinished then; 0: not yet */
@@ -83,13 +84,25 @@ int heddle_far_look(
 );
 /* The device is at work on it. */
 bool heddle_far_is_busy(const struct heddle_far *far);
-/* With the lock held: the core has delivered a model, or a result of `values` values; the device is told to take it. */
+/* With the lock held: the device is told to take a model, or a result of `values` values. 0, or -errno, with words. */
 int heddle_far_land(struct heddle_ticket *ticket, uint64_t values);
 /* When to look again at what was found unfinished. */
 hd_ns heddle_far_next(struct heddle_far *far, hd_ns now);
 /* Waits for `span` at most until the device needs nothing of the ticket's any more: 0, -EIO, -ETIMEDOUT, with
  * words. The ticket has no part on it after the last. */
 int heddle_far_wait(struct heddle_ticket *ticket, hd_ns span);
+/* --- heddle_land.c, with the lock held ------------------------------------------------------ */
+
+/* The core's word on a ticket: true when there is something that a device takes, and the ticket ends later. */
+bool heddle_far_lands(struct heddle_ticket *ticket, const struct hd_ticket *info);
+/* Ends tickets whose device is done. When to look again, or HD_NEVER. */
+hd_ns heddle_far_end_landed(struct heddle *fabric, hd_ns now);
+/* `to` is the caller's again, whatever comes. False: the device is filling it. */
+bool heddle_far_abandon(struct heddle_ticket *ticket);
+/* The core says no more of it: a result that has come to the host reaches the device, if it can within `span`. Returns
+ * for how long the next ticket may be waited for. */
+hd_ns heddle_far_settle(struct heddle_ticket *ticket, hd_ns span);
+
 /* The device's words go to the caller's log. */
 void heddle_far_log(const struct heddle *fabric);
 /* The ticket's part is spare now. With the lock held, if the ticket was ever queued. */

@@ -90,11 +90,5 @@ int heddle_far_land(struct heddle_ticket *ticket, uint64_t values) {
 		rc = unpack(ticket);
 	if (rc == 0)
 		rc = heddle_far_record(far, far->stream);
-	if (rc < 0) {
-		heddle_far_log(ticket->fabric);
-		return rc;
-	}
-	far->landing = true;
-	far->since = 0;
-	return 0;
+	return rc;
 }

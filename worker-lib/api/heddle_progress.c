@@ -96,19 +96,6 @@ static bool ticket_gone(struct heddle *fabric) {
 	return fabric->commands.count > 0;
 }
 
-/* The core has what goes to a device: the ticket ends when it is there. */
-static bool lands(struct heddle_ticket *ticket, const struct hd_ticket *info) {
-	if (!ticket->far || !ticket->far->to || ticket->far->abandoned
-	    || info->state != HD_TICKET_APPLIED)
-		return false;
-	if (heddle_far_land(ticket, ticket->reduce ? heddle_reduce_result(ticket) : 0) == 0)
-		return true;
-	heddle_ticket_end(ticket, HEDDLE_STATE_FAILED, HEDDLE_REASON_DEVICE);
-	if (info->direction == HD_PULL)
-		heddle_ticket_let_go(ticket);
-	return true;
-}
-
 static void on_ticket(void *owner, const struct hd_ticket *info) {
 	struct heddle *fabric = owner;
 	struct heddle_ticket *ticket = info->user;
@@ -133,7 +120,7 @@ static void on_ticket(void *owner, const struct hd_ticket *info) {
 	fabric->stats = *hd_worker_stats(fabric->worker);
 	if (info->direction <= HD_PULL)
 		fabric->times[info->direction] = *hd_worker_times(fabric->worker, info->direction);
-	if (lands(ticket, info)) {
+	if (heddle_far_lands(ticket, info)) {
 		fabric->far_at = 0;
 	} else if (info->state >= HD_TICKET_APPLIED) {
 		heddle_ticket_end(
@@ -387,40 +374,6 @@ static int in_leave(struct heddle *fabric, const struct heddle_turn *turn) {
 	return 0;
 }
 
-/* When to look again, or HD_NEVER. */
-static hd_ns end_landed(struct heddle *fabric, hd_ns now) {
-	struct heddle_ticket *ticket, *next;
-	hd_ns at = HD_NEVER;
-
-	for (ticket = TAILQ_FIRST(&fabric->tickets); ticket; ticket = next) {
-		struct heddle_far *far = ticket->far;
-		bool landed = far && far->landing;
-		int rc;
-
-		next = TAILQ_NEXT(ticket, link);
-		if (!landed && !(far && far->released))
-			continue;
-		rc = far->device->ops->done(far->device, far->event);
-		if (rc == 0) {
-			at = hd_ns_min(at, heddle_far_next(far, now));
-			continue;
-		}
-		far->landing = false;
-		if (landed && rc < 0)
-			heddle_far_log(fabric);
-		if (landed && !ticket->ended)
-			heddle_ticket_end(
-				ticket,
-				rc < 0 ? HEDDLE_STATE_FAILED : HEDDLE_STATE_APPLIED,
-				rc < 0 ? HEDDLE_REASON_DEVICE : HEDDLE_REASON_NONE
-			);
-		if ((landed && !ticket->reduce) || far->released)
-			heddle_ticket_let_go(ticket);
-		pthread_cond_broadcast(&fabric->changed);
-	}
-	return at;
-}
-
 void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	struct heddle *fabric = owner;
 	const struct heddle_turn turn = {.now = now, .sink = sink};
@@ -431,7 +384,7 @@ void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	heddle_take_report(fabric, now);
 	heddle_shared_take(fabric, now, sink);
 	pthread_mutex_lock(&fabric->lock);
-	fabric->far_at = end_landed(fabric, now);
+	fabric->far_at = heddle_far_end_landed(fabric, now);
 	do {
 		run_cancels(fabric, now, sink);
 		ticket = ring_head(&fabric->commands);

@@ -262,17 +262,18 @@ static void taken(struct heddle_ticket *ticket) {
 	pthread_mutex_unlock(&ticket->fabric->lock);
 }
 
-/* The caller's memory on a device is his again. */
-static void abandon(struct heddle_ticket *ticket) {
-	bool landing;
+/* The caller's memory on a device is his again: 0 if the result is in it, -ETIMEDOUT if it is as it was. */
+static int abandon(struct heddle_ticket *ticket, struct heddle_status *status) {
+	bool stopped;
+	int rc;
 
 	pthread_mutex_lock(&ticket->fabric->lock);
-	landing = ticket->far && ticket->far->landing;
-	if (ticket->far)
-		ticket->far->abandoned = true;
+	stopped = !ticket->ended && heddle_far_abandon(ticket);
 	pthread_mutex_unlock(&ticket->fabric->lock);
-	if (landing)
-		(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, -1, NULL);
+	if (stopped)
+		return -ETIMEDOUT;
+	rc = heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, -1, status);
+	return rc == 0 && status->state != HEDDLE_STATE_APPLIED ? -ETIMEDOUT : rc;
 }
 
 /* Where a switch is, but no aggregator, some all-reduces work and others do not. */
@@ -362,13 +363,14 @@ int heddle_reduce_make_call(
 	rc = heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, timeout_ms, &own);
 	if (rc == -ETIMEDOUT) {
 		(void)heddle_ticket_cancel(ticket);
-		abandon(ticket);
-		rc = heddle_fail(rc, "%s: %s", name, heddle_strerror(rc));
-	} else if (rc == 0 && own.state != HEDDLE_STATE_APPLIED) {
-		rc = fail_words(ticket, name, own.reason);
-	} else if (rc == 0) {
-		hand_over(ticket, &kept);
+		rc = abandon(ticket, &own);
 	}
+	if (rc == -ETIMEDOUT)
+		rc = heddle_fail(rc, "%s: %s", name, heddle_strerror(rc));
+	else if (rc == 0 && own.state != HEDDLE_STATE_APPLIED)
+		rc = fail_words(ticket, name, own.reason);
+	else if (rc == 0)
+		hand_over(ticket, &kept);
 	if (ticket->keeps)
 		taken(ticket);
 	if (status)

@@ -287,20 +287,6 @@ static void empty_ring(struct heddle_ticket_ring *ring) {
 	}
 }
 
-/* Results that have come to the host reach the device. Returns for how long the next ticket may be waited for. */
-static hd_ns settle(struct heddle_ticket *ticket, hd_ns span) {
-	bool landing = ticket->far->landing;
-	int rc = heddle_far_wait(ticket, span);
-
-	if (rc < 0)
-		heddle_far_log(ticket->fabric);
-	if (landing && rc == 0 && !ticket->ended)
-		heddle_ticket_end(ticket, HEDDLE_STATE_APPLIED, HEDDLE_REASON_NONE);
-	else if (rc == -EIO && !ticket->ended)
-		heddle_ticket_end(ticket, HEDDLE_STATE_FAILED, HEDDLE_REASON_DEVICE);
-	return rc == -ETIMEDOUT ? 0 : span;
-}
-
 /* Tickets that have not ended fail; those kept for a restart of the server are released. */
 void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
 	struct heddle_ticket *ticket;
@@ -311,7 +297,7 @@ void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
 	while ((ticket = TAILQ_FIRST(&fabric->tickets))) {
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer does not follow TAILQ_REMOVE */
 		if (ticket->far)
-			span = settle(ticket, span);
+			span = heddle_far_settle(ticket, span);
 		if (!ticket->ended)
 			heddle_ticket_end(ticket, HEDDLE_STATE_FAILED, reason);
 		heddle_ticket_let_go(ticket);

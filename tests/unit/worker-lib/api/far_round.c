@@ -99,6 +99,10 @@ static bool is_behind_root(const struct far_how *how, unsigned worker) {
 	return worker == (how->root + 1) % FAR_WORKERS;
 }
 
+int far_rank(unsigned worker) {
+	return RANKS[worker];
+}
+
 bool far_takes_part(const struct far_how *how, unsigned worker) {
 	return how->kind != FAR_SEND || is_root(how, worker) || is_behind_root(how, worker);
 }
@@ -320,21 +324,16 @@ void far_part_untouched(
 	free(found);
 }
 
-void far_part_check(
+void far_part_found(
 	struct far_part *part,
 	const struct far_group *group,
 	const struct far_how *how,
 	unsigned worker
 ) {
-	const struct heddle_status status = far_part_end(part);
 	const size_t value = far_value_bytes(how->type);
 	const uint64_t count = far_result_count(how, worker);
-	char *found;
+	char *found = fetch(part, group, how, worker);
 
-	assert_int_equal(status.state, HEDDLE_STATE_APPLIED);
-	if (how->kind != FAR_SEND)
-		assert_int_equal(status.workers, FAR_WORKERS);
-	found = fetch(part, group, how, worker);
 	for (uint64_t i = 0; i < count; i++)
 		put(how->type, part->out, i, expected(how, worker, i));
 	assert_memory_equal(found, part->out, count * value);
@@ -343,6 +342,20 @@ void far_part_check(
 		found + part->room * value, part->out + part->room * value, GUARD * value
 	);
 	free(found);
+}
+
+void far_part_check(
+	struct far_part *part,
+	const struct far_group *group,
+	const struct far_how *how,
+	unsigned worker
+) {
+	const struct heddle_status status = far_part_end(part);
+
+	assert_int_equal(status.state, HEDDLE_STATE_APPLIED);
+	if (how->kind != FAR_SEND)
+		assert_int_equal(status.workers, FAR_WORKERS);
+	far_part_found(part, group, how, worker);
 }
 
 void far_round(const struct far_group *group, const struct far_how *how) {

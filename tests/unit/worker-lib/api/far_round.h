@@ -61,6 +61,7 @@ void far_group_open(
 void far_group_close(struct far_group *group, int timeout_ms);
 
 size_t far_value_bytes(enum heddle_type type);
+int far_rank(unsigned worker);
 bool far_takes_part(const struct far_how *how, unsigned worker);
 bool far_gives(const struct far_how *how, unsigned worker);
 /* Values of its result; 0: there is none. */
@@ -84,6 +85,13 @@ int far_part_start(
 );
 /* It is applied, and everything is as it has to be. */
 void far_part_check(
+	struct far_part *part,
+	const struct far_group *group,
+	const struct far_how *how,
+	unsigned worker
+);
+/* What is there is the result. */
+void far_part_found(
 	struct far_part *part,
 	const struct far_group *group,
 	const struct far_how *how,
