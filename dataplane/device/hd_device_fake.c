@@ -95,9 +95,21 @@ static struct thing *make(enum thing_kind kind, size_t bytes) {
 	return thing;
 }
 
+/* A recorded event may be destroyed before its stream has come so far. */
+static void forget(const struct thing *event) {
+	struct thing *stream;
+	struct operation *operation;
+
+	TAILQ_FOREACH (stream, &fake.things, link)
+		TAILQ_FOREACH (operation, &stream->queue, link)
+			if (operation->kind == FAKE_RECORD && operation->event == event)
+				operation->event = NULL;
+}
+
 static void destroy_thing(struct thing *thing) {
 	struct operation *operation;
 
+	forget(thing);
 	while ((operation = TAILQ_FIRST(&thing->queue))) {
 		TAILQ_REMOVE(&thing->queue, operation, link);
 		free(operation);
@@ -139,7 +151,9 @@ static void do_copy(const struct operation *operation, uint64_t block) {
 /* True when the operation is done. */
 static bool advance_operation(struct operation *operation, uint64_t most) {
 	if (operation->kind == FAKE_RECORD) {
-		operation->event->reached = operation->turn;
+		/* An older record may be behind on another stream. */
+		if (operation->event && operation->turn > operation->event->reached)
+			operation->event->reached = operation->turn;
 		return true;
 	}
 	if (operation->kind == FAKE_AFTER)
@@ -277,7 +291,7 @@ static bool operation_needs(const struct operation *operation, const struct thin
 		return stage_needs(&operation->job, thing);
 	if (operation->kind == FAKE_COPY)
 		return holds(thing, operation->from) || holds(thing, operation->to);
-	return operation->event == thing;
+	return operation->kind == FAKE_AFTER && operation->event == thing;
 }
 
 static bool is_needed(const struct thing *thing) {

@@ -364,8 +364,13 @@ hd_ns heddle_far_next(struct heddle_far *far, hd_ns now) {
 	return hd_ns_add(now, nap < NAP_MIN ? NAP_MIN : hd_ns_min(nap, NAP_MAX));
 }
 
+/* Of a call that only receives, the caller's stream has nothing but the event until the result is queued. */
+static bool is_used(const struct heddle_far *far) {
+	return far->waits || (far->landing && !far->held);
+}
+
 bool heddle_far_is_busy(const struct heddle_far *far) {
-	return far->device->ops->done(far->device, far->event) == 0;
+	return is_used(far) && far->device->ops->done(far->device, far->event) == 0;
 }
 
 /* Memory that is not ready in time is left to its device, which may still write there. A search for leaks finds it. */
@@ -373,7 +378,7 @@ int heddle_far_wait(struct heddle_ticket *ticket, hd_ns span) {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct heddle_far *left; // lock
 	struct heddle_far *far = ticket->far;
-	int rc = hd_device_wait(far->device, far->event, span);
+	int rc = is_used(far) ? hd_device_wait(far->device, far->event, span) : 0;
 
 	if (rc != -ETIMEDOUT)
 		return rc;
