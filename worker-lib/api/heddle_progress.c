@@ -357,7 +357,9 @@ static void run_cancels(struct heddle *fabric, hd_ns now, struct hd_sink *sink) 
 		const struct heddle_turn turn = {.now = now, .sink = sink, .ticket = ticket};
 
 		ring_pop(&fabric->cancels);
-		if (ticket->in_core && !ticket->ended) {
+		if (ticket->far && ticket->far->landing) {
+			/* The core knows its number no more, or knows another by it. */
+		} else if (ticket->in_core && !ticket->ended) {
 			pthread_mutex_unlock(&fabric->lock);
 			(void)heddle_enter(fabric, in_cancel, &turn);
 			pthread_mutex_lock(&fabric->lock);
