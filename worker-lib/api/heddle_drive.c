@@ -40,6 +40,7 @@ static void destroy_core(struct heddle *fabric) {
 /* With the lock held: nothing moves any more, which wakes those who wait for the descriptor, too. */
 static void give_up(struct heddle *fabric, int rc) {
 	heddle_shared_halt(fabric); /* buffers are their callers' again */
+	heddle_far_halt(fabric);
 	fabric->error = rc;
 	(void
 	)snprintf(fabric->error_text, sizeof fabric->error_text, "socket: %s", heddle_strerror(rc));

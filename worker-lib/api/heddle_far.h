@@ -102,6 +102,8 @@ bool heddle_far_abandon(struct heddle_ticket *ticket);
 /* The core says no more of it: a result that has come to the host reaches the device, if it can within `span`. Returns
  * for how long the next ticket may be waited for. */
 hd_ns heddle_far_settle(struct heddle_ticket *ticket, hd_ns span);
+/* Nothing moves any more: every `to` that the device is filling is full, or as it was. */
+void heddle_far_halt(struct heddle *fabric);
 
 /* The device's words go to the caller's log. */
 void heddle_far_log(const struct heddle *fabric);

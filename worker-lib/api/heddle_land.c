@@ -127,3 +127,17 @@ hd_ns heddle_far_settle(struct heddle_ticket *ticket, hd_ns span) {
 		heddle_ticket_end(ticket, HEDDLE_STATE_FAILED, HEDDLE_REASON_DEVICE);
 	return rc == -ETIMEDOUT ? 0 : span;
 }
+
+void heddle_far_halt(struct heddle *fabric) {
+	struct heddle_ticket *ticket;
+	hd_ns span = HEDDLE_FAR_SETTLE;
+
+	TAILQ_FOREACH (ticket, &fabric->tickets, link) {
+		if (!ticket->far || !ticket->far->landing)
+			continue;
+		if (!ticket->far->held)
+			span = heddle_far_settle(ticket, span);
+		if (ticket->far)
+			ticket->far->landing = ticket->far->held = false;
+	}
+}
