@@ -121,15 +121,17 @@ int heddle_far_find(const void *memory, uint64_t bytes, void *stream, struct hd_
 }
 
 void heddle_far_give_back(struct heddle *fabric, struct heddle_ticket *ticket) {
-	struct heddle_far *far = ticket->far;
+	struct heddle_far *oldest = NULL;
 
+	TAILQ_INSERT_HEAD(&fabric->spare_far, ticket->far, link);
 	ticket->far = NULL;
-	if (fabric->spare_far_count == HEDDLE_FAR_SPARES_MAX) {
-		destroy(far);
+	if (fabric->spare_far_count < HEDDLE_FAR_SPARES_MAX) {
+		fabric->spare_far_count++;
 		return;
 	}
-	TAILQ_INSERT_HEAD(&fabric->spare_far, far, link);
-	fabric->spare_far_count++;
+	oldest = TAILQ_LAST(&fabric->spare_far, heddle_far_list);
+	TAILQ_REMOVE(&fabric->spare_far, oldest, link);
+	destroy(oldest);
 }
 
 void heddle_far_free_spares(struct heddle *fabric) {
