@@ -48,6 +48,7 @@ extern const unsigned char hd_device_image[];
 	F(cuEventDestroy)                                                                          \
 	F(cuEventRecord)                                                                           \
 	F(cuEventQuery)                                                                            \
+	F(cuThreadExchangeStreamCaptureMode)                                                       \
 	F(cuLaunchKernel)
 
 static struct api {
@@ -140,18 +141,27 @@ static int failed(struct cuda_device *device, CUresult result, const char *what)
 	);
 }
 
-/* Makes the device's context current in this thread until leave(). */
+/* What this thread had before enter(). */
+static _Thread_local CUstreamCaptureMode captures;
+
+/* Makes the device's context current in this thread until leave(). Its calls are none of a graph's: elsewhere a graph
+ * may be captured in the global mode, which forbids and is ended by many a call of any thread that does not say so. */
 static int enter(struct cuda_device *device) {
-	int result = atomic_load(&device->lost);
+	int result = atomic_load(&device->lost), rc;
 
 	if (result != CUDA_SUCCESS)
 		return failed(device, (CUresult)result, "it has failed");
-	return failed(device, api.p_cuCtxPushCurrent(device->context), "its context");
+	rc = failed(device, api.p_cuCtxPushCurrent(device->context), "its context");
+	captures = CU_STREAM_CAPTURE_MODE_RELAXED;
+	if (rc == 0)
+		(void)api.p_cuThreadExchangeStreamCaptureMode(&captures);
+	return rc;
 }
 
 static void leave(void) {
 	CUcontext context;
 
+	(void)api.p_cuThreadExchangeStreamCaptureMode(&captures);
 	(void)api.p_cuCtxPopCurrent(&context);
 }
 
