@@ -141,7 +141,7 @@ static int failed(struct cuda_device *device, CUresult result, const char *what)
 	);
 }
 
-/* What this thread had before enter(). */
+/* This thread's mode before enter(). */
 static _Thread_local CUstreamCaptureMode captures;
 
 /* Makes the device's context current in this thread until leave(). Its calls are none of a graph's: elsewhere a graph

@@ -49,7 +49,7 @@ struct thing {
 	void *memory; /* also the handle of a stream or an event: this struct itself */
 	size_t bytes;
 	struct operations queue; /* of a stream */
-	uint64_t recorded, reached; /* of an event */
+	uint64_t recorded, reached; /* of an event: the newest, on any stream */
 };
 
 static struct fake {
@@ -95,7 +95,6 @@ static struct thing *make(enum thing_kind kind, size_t bytes) {
 	return thing;
 }
 
-/* A recorded event may be destroyed before its stream has come so far. */
 static void forget(const struct thing *event) {
 	struct thing *stream;
 	struct operation *operation;
@@ -109,7 +108,7 @@ static void forget(const struct thing *event) {
 static void destroy_thing(struct thing *thing) {
 	struct operation *operation;
 
-	forget(thing);
+	forget(thing); /* its stream need not have come so far */
 	while ((operation = TAILQ_FIRST(&thing->queue))) {
 		TAILQ_REMOVE(&thing->queue, operation, link);
 		free(operation);
@@ -151,7 +150,6 @@ static void do_copy(const struct operation *operation, uint64_t block) {
 /* True when the operation is done. */
 static bool advance_operation(struct operation *operation, uint64_t most) {
 	if (operation->kind == FAKE_RECORD) {
-		/* An older record may be behind on another stream. */
 		if (operation->event && operation->turn > operation->event->reached)
 			operation->event->reached = operation->turn;
 		return true;

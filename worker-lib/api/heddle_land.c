@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models and results that the core has, on their way to a device. */
+/* Models and results that the core has, until a device has them. */
 #include "hd_message.h"
 #include "heddle_call.h"
 #include "heddle_far.h"
@@ -7,8 +7,8 @@
 
 #include <errno.h>
 
-/* What a collective receives is queued when the caller's stream has come to it, and not before: a copy that waits
- * there could not be taken back. */
+/* A result is queued when the caller's stream has come to the call, and not before: a copy that waits there could not
+ * be taken back. */
 static int begin(struct heddle_ticket *ticket) {
 	struct heddle_far *far = ticket->far;
 	const int ready = ticket->reduce ? far->device->ops->done(far->device, far->event) : 1;

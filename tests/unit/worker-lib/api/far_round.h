@@ -90,7 +90,7 @@ void far_part_check(
 	const struct far_how *how,
 	unsigned worker
 );
-/* What is there is the result. */
+/* The buffer has the result. */
 void far_part_found(
 	struct far_part *part,
 	const struct far_group *group,
