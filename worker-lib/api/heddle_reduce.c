@@ -295,36 +295,6 @@ fail_words(const struct heddle_ticket *ticket, const char *name, enum heddle_rea
 	);
 }
 
-/* Values of this worker's block. */
-static uint64_t block_values(const struct heddle_ticket *ticket) {
-	const uint32_t workers = ticket->status.workers;
-	uint32_t index = 0;
-
-	for (int i = 0; i < ticket->fabric->rank; i++)
-		index += hd_roster_has(&ticket->members, (uint16_t)i);
-	return hd_block_first(ticket->values, index + 1, workers)
-		- hd_block_first(ticket->values, index, workers);
-}
-
-uint64_t heddle_reduce_result(const struct heddle_ticket *ticket) {
-	const uint32_t workers = ticket->status.workers;
-
-	if (!ticket->into)
-		return 0;
-	switch (ticket->collective) {
-	case HD_COLLECTIVE_ALLGATHER:
-	case HD_COLLECTIVE_GATHER:
-		return ticket->values * workers;
-	case HD_COLLECTIVE_REDUCE_SCATTER:
-	case HD_COLLECTIVE_SCATTER:
-		return block_values(ticket);
-	case HD_COLLECTIVE_ALLTOALL:
-		return block_values(ticket) * workers;
-	default:
-		return ticket->values;
-	}
-}
-
 /* The results besides the status. */
 static void hand_over(struct heddle_ticket *ticket, const struct heddle_call *call) {
 	const size_t value = hd_dtype_bytes(ticket->type);
