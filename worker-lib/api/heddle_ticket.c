@@ -115,10 +115,12 @@ void heddle_ticket_let_go(struct heddle_ticket *ticket) {
 }
 
 void heddle_ticket_withdraw(struct heddle_ticket *ticket) {
+	struct heddle *fabric = ticket->fabric;
+
 	heddle_ticket_end(ticket, HEDDLE_STATE_FAILED, HEDDLE_REASON_CANCELLED);
 	if (!ticket->far)
 		heddle_ticket_let_go(ticket);
-	pthread_cond_broadcast(&ticket->fabric->changed);
+	pthread_cond_broadcast(&fabric->changed);
 }
 
 void heddle_ticket_taken(struct heddle_ticket *ticket) {
