@@ -13,32 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static void empty_ring(struct heddle_ticket_ring *ring) {
-	while (ring->count > 0) {
-		heddle_ticket_unref(ring->item[ring->head]);
-		ring->head = (ring->head + 1) % HEDDLE_COMMANDS_MAX;
-		ring->count--;
-	}
-}
-
-/* Tickets that have not ended fail; those kept for a restart of the server are released. */
-void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
-	struct heddle_ticket *ticket;
-	hd_ns span = HEDDLE_FAR_SETTLE;
-
-	empty_ring(&fabric->commands);
-	empty_ring(&fabric->cancels);
-	while ((ticket = TAILQ_FIRST(&fabric->tickets))) {
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer does not follow TAILQ_REMOVE */
-		if (ticket->far)
-			span = heddle_far_settle(ticket, span);
-		if (!ticket->ended)
-			heddle_ticket_end(ticket, HEDDLE_STATE_FAILED, reason);
-		heddle_ticket_let_go(ticket);
-	}
-	pthread_cond_broadcast(&fabric->changed);
-}
-
 /* With the lock held: what others want to know of the core. */
 static void look_at_core(struct heddle *fabric) {
 	fabric->stats = *hd_worker_stats(fabric->worker);
