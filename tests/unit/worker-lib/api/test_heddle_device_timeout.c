@@ -39,10 +39,11 @@ static void pair_open(struct pair *pair, uint64_t seed, uint32_t delay) {
 	hd_fake_change(device, &goes);
 }
 
+/* The sender's buffer is lent until its handle is closed. */
 static void pair_close(struct pair *pair) {
+	far_group_close(&pair->group, PATIENCE_MS);
 	far_part_fini(&pair->from, &pair->group);
 	far_part_fini(&pair->to, &pair->group);
-	far_group_close(&pair->group, PATIENCE_MS);
 	assert_int_equal(hd_fake_close(pair->group.device), 0);
 	hd_device_use(NULL);
 }
