@@ -83,7 +83,8 @@ static void test_descriptor(void **state) {
 	bool before[DESCRIPTORS_MAX];
 	struct heddle_spec *spec;
 	struct heddle *fabric;
-	struct heddle_ticket *ticket, *other;
+	struct heddle_ticket *ticket, *other, *waking = NULL;
+	int error;
 	struct pollfd watched = {.events = POLLIN};
 	_Atomic int calls = 0;
 
@@ -98,11 +99,13 @@ static void test_descriptor(void **state) {
 	assert_int_equal(heddle_open(spec, &options, &fabric), 0);
 	heddle_spec_destroy(spec);
 	assert_int_equal(heddle_allreduce_start(fabric, values, values, VALUES, NULL, &ticket), 0);
+	assert_int_equal(heddle_allreduce_start(fabric, values, values, VALUES, NULL, &other), 0);
 	watched.fd = heddle_fd(fabric);
 	assert_int_equal(poll(&watched, 1, 0), 0);
 	assert_true(break_waits(before) > 0);
-	/* Wakes the thread that is still in the old one. */
-	assert_int_equal(heddle_allreduce_start(fabric, values, values, VALUES, NULL, &other), 0);
+	/* Wakes the thread where it is still in the old one; it may have met the new one already. */
+	error = heddle_allreduce_start(fabric, values, values, VALUES, NULL, &waking);
+	assert_true(error == 0 || error == -EINVAL);
 	assert_int_equal(poll(&watched, 1, PATIENCE_MS), 1);
 	assert_int_equal(heddle_progress(fabric, 0), -EINVAL);
 	assert_non_null(strstr(heddle_last_error(), "socket: "));
@@ -116,6 +119,7 @@ static void test_descriptor(void **state) {
 	assert_int_equal(heddle_ticket_then(ticket, HEDDLE_WAIT_OUTCOME, count_call, &calls), 0);
 	heddle_ticket_free(ticket);
 	heddle_ticket_free(other);
+	heddle_ticket_free(waking);
 	assert_int_equal(calls, 1);
 	(void)heddle_close(fabric, 0);
 	assert_int_equal(calls, 2);
