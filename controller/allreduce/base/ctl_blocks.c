@@ -12,8 +12,9 @@
  * A block goes through the aggregator of its member's host, if there is one. In a gather, a scatter or an all-to-all it
  * then crosses each link once. In an all-gather it leaves that host n - 1 times, which is what the others must receive
  * in all: with equal links a ring's optimum. Where that host's link is slow, another aggregator can send it to the
- * others, and where the aggregators are not the workers', each block goes to the one whose link is done earliest. With
- * more aggregators than blocks, the blocks are cut.
+ * others. A reduce-scatter gains from that only if the link into the host is slower than the link out of it, as all
+ * values of its worker have to leave then. Where the aggregators are not the workers', each block goes to the one whose
+ * link is done earliest. With more aggregators than blocks, the blocks are cut.
  */
 #include "ctl_base.h"
 #include "ctl_field.h"
@@ -26,7 +27,7 @@
 
 /* A piece of a block is worth its messages from this number of packets on. */
 #define GRAIN_BYTES (UINT64_C(8) * HD_CHUNK_BYTES_DEFAULT)
-/* A member's own aggregator takes its block unless its link is slower than the best by more than this. */
+/* A member's own aggregator relays its block unless its link is slower than the best by more than this. */
 #define NEARLY 0.9
 
 /* A GROUP of each shard and a VOID of each leave half of an aggregator's session to other messages. */
@@ -116,11 +117,28 @@ static bool is_between_two(const struct ctl_reduce *r) {
 		|| r->call.collective == HD_COLLECTIVE_ALLTOALL;
 }
 
+/* Whether the host's link ends no later if the sums for its workers are made on it. They send what others need in any
+ * case. At home the others' values come in; elsewhere their own values leave as well, and the sums come in. In units of
+ * all values of one worker. */
+static bool adds_at_home(const struct division *d, const struct hd_shards_host *host) {
+	const double block = 1.0 / d->r->count[CTL_PART_ASKED];
+	const double others = 1 - host->workers * block;
+
+	return fmax(others / host->out, others / host->in) <= fmax(1 / host->out, block / host->in);
+}
+
 /* Whether the member's own host is the place for its block. */
 static bool is_best_at_home(const struct division *d, const struct piece *p) {
-	return p->owner_host >= 0 && has_room(d, p, p->owner_host)
-		&& (is_between_two(d->r)
-		    || width(&d->field->hosts[p->owner_host]) >= NEARLY * d->best);
+	const struct hd_shards_host *home;
+
+	if (p->owner_host < 0 || !has_room(d, p, p->owner_host))
+		return false;
+	if (is_between_two(d->r))
+		return true;
+	home = &d->field->hosts[p->owner_host];
+	return d->r->call.collective == HD_COLLECTIVE_REDUCE_SCATTER ?
+		adds_at_home(d, home) :
+		width(home) >= NEARLY * d->best;
 }
 
 /* The host whose link is done earliest with the piece; -1: none has room. */

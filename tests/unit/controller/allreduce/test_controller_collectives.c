@@ -215,8 +215,8 @@ static void test_blocks(void **state) {
 	check_blocks(HD_COLLECTIVE_SCATTER, (unsigned[]){0, 1, 1}, (unsigned[]){0, 2, 4});
 }
 
-/* Sets what the links of a worker's host are believed to carry, in units of the others'. */
-static void set_links(struct scene *s, uint16_t rank, double times) {
+/* Sets what the links out of and into a worker's host are believed to carry, in units of the others'. */
+static void set_links(struct scene *s, uint16_t rank, double out, double in) {
 	struct hd_controller *c = s->net.controller;
 	uint32_t links[2];
 
@@ -236,7 +236,7 @@ static void set_links(struct scene *s, uint16_t rank, double times) {
 			.at = s->net.now,
 			.started = s->net.now - HD_MS,
 			.bytes = MB,
-			.rate_bps = times * net_plain.initial_bps,
+			.rate_bps = (i == 0 ? out : in) * net_plain.initial_bps,
 			.path_count = 1,
 			.path = &link,
 			.beside_bps = &alone,
@@ -257,7 +257,7 @@ static void check_away(double times, const unsigned leave[WORKERS]) {
 
 	open_scene(&s);
 	for (uint16_t i = 0; i < WORKERS; i++)
-		set_links(&s, i, i == 0 ? times : 1);
+		set_links(&s, i, i == 0 ? times : 1, i == 0 ? times : 1);
 	call_all(&s, 1, &wish);
 	for (uint32_t k = 0; k < WORKERS; k++) {
 		unsigned blocks = 0;
@@ -283,6 +283,29 @@ static void test_slow_links(void **state) {
 	check_away(
 		0.3, (const unsigned[]){0, 3, 2}
 	); /* its block leaves it once, for another host's aggregator */
+}
+
+/* The aggregator that makes the sums of the first member, whose links carry this much of the others'. */
+static void check_home(double out, double in, bool home) {
+	const struct wish wish = {.collective = HD_COLLECTIVE_REDUCE_SCATTER, .bytes = BYTES};
+	struct scene s;
+
+	open_scene(&s);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		set_links(&s, i, i == 0 ? out : 1, i == 0 ? in : 1);
+	call_all(&s, 1, &wish);
+	assert_int_equal(peer_count(s.aggregators[0], HD_MSG_GROUP), home ? 1 : 0);
+	net_close(&s.net);
+}
+
+/* Elsewhere the first member's own values would leave as well: three thirds instead of two. That takes less time only
+ * if the link into its host is slower still. */
+static void test_slow_sums(void **state) {
+	(void)state;
+	check_home(1, 1, true);
+	check_home(0.25, 0.25, true);
+	check_home(0.25, 0.2, true);
+	check_home(0.25, 0.1, false);
 }
 
 /* Of a scatter to three members of two values, one gets none. It is released when the other has its own. */
@@ -412,6 +435,7 @@ int main(void) {
 		cmocka_unit_test(test_aggregator_dies_before_begin),
 		cmocka_unit_test(test_blocks),
 		cmocka_unit_test(test_slow_links),
+		cmocka_unit_test(test_slow_sums),
 		cmocka_unit_test(test_empty_block),
 		cmocka_unit_test(test_barrier),
 		cmocka_unit_test(test_room),
