@@ -12,7 +12,7 @@
  * no other thread has to wake up. The thread is started by the first round that goes through memory.
  *
  * The processes of a host need not have a processor each: one that waits looks at the other's mark for a few
- * microseconds, then sleeps until that member wakes it (futex).
+ * microseconds (up to a hundred while each member has a processor), then sleeps until that member wakes it (futex).
  */
 #include "hd_thread.h"
 #include "heddle_environment.h"
@@ -22,13 +22,17 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SHORT_BYTES (16 << 10)
-#define SPINS 64 /* some microseconds */
+#define SPINS 64 /* a microsecond or two */
+#define LOOKS 1 /* of so many spins, before it sleeps. */
+/* While each member has a processor: about what a piece takes, and no more than to fall asleep and wake up. */
+#define LOOKS_ALONE 32
 #define NAP_NS 20000000 /* one that sleeps looks at the round's fate so often, whatever happens */
 
 struct ended {
@@ -51,6 +55,7 @@ struct heddle_shared {
 	bool begun; // lock: the progress thread has begun the queue's first call: `run` is its state
 	struct hd_shared_run
 		run; // writers: the thread, and the progress thread while that one has no call
+	uint32_t processors, looks; /* the thread's; looks: before it sleeps, in this call */
 	_Atomic bool stopping; // writer: who stops the call, reader: the thread
 	_Atomic(struct hd_shared_mark *)
 		sleeps_at; // writer: the thread, reader: who stops the call
@@ -63,12 +68,15 @@ struct heddle_shared {
 static void sleep_at(struct heddle_shared *shared, struct hd_shared_mark *mark, uint32_t seen) {
 	const struct timespec nap = {.tv_nsec = NAP_NS};
 
-	for (int i = 0; i < SPINS; i++) {
-		if (atomic_load_explicit(&mark->pieces, memory_order_acquire) != seen)
-			return;
+	for (uint32_t i = 0; i < shared->looks; i++) {
+		for (int k = 0; k < SPINS; k++) {
+			if (atomic_load_explicit(&mark->pieces, memory_order_acquire) != seen)
+				return;
 #if defined(__x86_64__)
-		__builtin_ia32_pause();
+			__builtin_ia32_pause();
 #endif
+		}
+		(void)sched_yield(); /* the other may be waiting for this processor */
 	}
 	atomic_store(&shared->sleeps_at, mark);
 	(void)atomic_fetch_add(&mark->sleepers, 1);
@@ -145,6 +153,7 @@ static int advance(struct heddle_shared *shared) {
 static int play(struct heddle_shared *shared, bool begun) {
 	int rc = provide(shared, &shared->call);
 
+	shared->looks = shared->call.members <= shared->processors ? LOOKS_ALONE : LOOKS;
 	if (rc == 0 && !begun)
 		rc = hd_shared_begin(&shared->run, &shared->segment.map, &shared->call);
 	if (rc < 0)
@@ -163,11 +172,19 @@ static void end(struct heddle_shared *shared, int rc) {
 	hd_driver_wake(shared->fabric->driver);
 }
 
+/* That this thread may run on. */
+static uint32_t count_processors(void) {
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : (uint32_t)CPU_COUNT(&set);
+}
+
 static void *run(void *arg) {
 	struct heddle_shared *shared = arg;
 	bool begun;
 	int rc;
 
+	shared->processors = count_processors();
 	pthread_mutex_lock(&shared->lock);
 	for (;;) {
 		while (shared->queued == 0 && !shared->closing)

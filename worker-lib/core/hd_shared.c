@@ -11,6 +11,7 @@
 #define DEAD (UINT64_C(1) << 63)
 #define GIVEN_SHIFT 32
 #define GIVEN_MASK UINT64_C(0xffff)
+#define STREAM_BYTES (8 << 20) /* of a result: it would push the segment out of the caches */
 
 /* --- the segment ---------------------------------------------------------------------------- */
 
@@ -116,6 +117,12 @@ static enum hd_shared_next give(struct hd_shared_run *run) {
 
 /* --- a round -------------------------------------------------------------------------------- */
 
+static uint64_t taken_bytes(const struct hd_shared_share *share) {
+	const uint64_t blocks = share->combines ? 1 : share->giver_end - share->giver;
+
+	return (share->end - share->first) * blocks * share->value;
+}
+
 int hd_shared_begin(
 	struct hd_shared_run *run,
 	struct hd_shared_map *map,
@@ -138,6 +145,7 @@ int hd_shared_begin(
 	if (pieces > INT32_MAX)
 		return -EINVAL;
 	run->pieces = (uint32_t)pieces;
+	run->streams = taken_bytes(&run->share) >= STREAM_BYTES;
 	return 0;
 }
 

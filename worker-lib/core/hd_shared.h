@@ -145,6 +145,7 @@ struct hd_shared_run {
 	uint32_t per; /* values of a piece */
 	uint32_t pieces, ins, mids, outs; /* of this round; done so far */
 	bool given;
+	bool streams; /* what it takes is larger than the caches: it is not left there */
 	struct hd_shared_mark *mark;
 	uint32_t seen;
 };

@@ -2,6 +2,7 @@
 /* The values of a collective through shared memory: which are whose, copies and sums (hd_shared.h). */
 #include "hd_group.h"
 #include "hd_kernels.h"
+#include "hd_memcpy.h"
 #include "hd_shared.h"
 
 #include <string.h>
@@ -193,15 +194,23 @@ void hd_shared_combine(const struct hd_shared_run *run, uint32_t p) {
 
 /* --- results -------------------------------------------------------------------------------- */
 
+static void take(const struct hd_shared_run *run, void *to, const void *from, size_t bytes) {
+	if (run->streams)
+		hd_memcpy_stream(to, from, bytes);
+	else
+		memcpy(to, from, bytes);
+}
+
 /* `part` of member i's slot, to `at` values beyond where its first value is. */
 static void
 get(const struct hd_shared_run *run, uint32_t i, uint32_t p, struct span part, uint64_t at) {
 	const size_t value = run->share.value;
 
 	if (part.end > part.first)
-		memcpy((uint8_t *)run->call->out + (at + part.first - run->share.first) * value,
-		       slot(run, i, p, part.first),
-		       (part.end - part.first) * value);
+		take(run,
+		     (uint8_t *)run->call->out + (at + part.first - run->share.first) * value,
+		     slot(run, i, p, part.first),
+		     (part.end - part.first) * value);
 }
 
 /* The sum of what all have given. */
@@ -236,4 +245,6 @@ void hd_shared_copy_out(const struct hd_shared_run *run, uint32_t p) {
 	for (uint32_t i = share->giver; !share->combines && i < share->giver_end; i++)
 		if (i != run->call->index)
 			get(run, i, p, wanted, i * share->stride);
+	if (run->streams)
+		hd_memcpy_stream_end();
 }

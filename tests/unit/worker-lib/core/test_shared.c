@@ -77,6 +77,8 @@ static void begin(struct round *t, uint8_t collective, uint64_t values, uint32_t
 		memset(m->out, 0xff, sizeof m->out);
 		m->end = HD_SHARED_MOVED;
 		assert_int_equal(hd_shared_begin(&m->run, &m->map, &m->call), 0);
+		assert_false(m->run.streams);
+		m->run.streams = hd_random_below(&t->random, 2) == 1; /* as of a large result */
 	}
 }
 
