@@ -4,6 +4,7 @@ import collections
 import json
 import os
 import statistics
+import time
 
 EVALUATIONS_MEAN = 3  # accuracy counts as reached when the mean of this many evaluations has it
 SUM = 0xffff  # the worker of sums and relayed models
@@ -11,21 +12,30 @@ SWITCH = "switch"  # sends sums, and has no log
 
 
 class Cpu:
-    """Share of the whole machine's processors that was busy since the last call."""
+    """Shares of all processors since it was made. processes: a function that returns those of the run, as Popen."""
 
-    def __init__(self):
-        self.last = self.read()
+    def __init__(self, processes):
+        self.processes = processes
+        self.start, self.own_start, self.at = self.read(), self.own_s(), time.monotonic()
 
     @staticmethod
     def read():
         with open("/proc/stat") as file:
             fields = [int(x) for x in file.readline().split()[1:9]]
-        return sum(fields), fields[3] + fields[4]
+        return sum(fields), fields[3] + fields[4], fields[5] + fields[6]
 
-    def since(self, then=None):
-        total, idle = self.read()
-        old_total, old_idle = then or self.last
-        return 1 - (idle - old_idle) / max(1, total - old_total)
+    def own_s(self):
+        """Processor seconds of the run's processes, and of those that this one has started and that have ended."""
+        mine = os.times()
+        return sum(processor_s(p.pid) for p in self.processes()) + mine.children_user + mine.children_system
+
+    def shares(self):
+        """cpu: the run's own processes and interrupts, in which the kernel forwards packets (those of others, too); at
+        most machine: everything."""
+        total, idle, interrupts = (now - then for now, then in zip(self.read(), self.start))
+        own = (self.own_s() - self.own_start) / (time.monotonic() - self.at) / os.cpu_count()
+        machine = 1 - idle / max(1, total)
+        return {"cpu": min(own + interrupts / max(1, total), machine), "machine": machine}
 
 
 def processor_s(pid):

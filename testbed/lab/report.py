@@ -86,6 +86,7 @@ COLUMNS = (
     ("away", "{:.3g}", lambda r: of_failovers(r, lambda f: f["divergence"])),
     ("of at most", "{:g}", lambda r: r["div_max"] or None),
     ("cpu %", "{:.0f}", lambda r: 100 * r["cpu"]),
+    ("machine %", "{:.0f}", lambda r: 100 * r["machine"]),
     ("valid", "{}", lambda r: "yes" if r["valid"] else "NO"),
 )
 

@@ -9,7 +9,7 @@ import time
 
 from . import measure, modes, network, scenario as scenarios
 
-CPU_MAX = 0.70  # above, the processors were the limit and not the network: the run is invalid
+CPU_MAX = 0.70  # of the run itself: above, the processors were the limit and not the network: the run is invalid
 GRANTED_MIN = 0.80  # of a scheduled run's bytes
 UPDATES_MIN = 200  # a target that is reached earlier allows no comparison
 SETTLE_S = 5.0  # earlier estimates are not judged: nothing has been measured yet
@@ -274,10 +274,9 @@ class Run:
         return {rows[0]["switch"]: rows[0] for rows in shown.values() if rows}
 
     def progress(self):
-        cpu = self.cpu.since(self.cpu_start)
         last = self.evaluations[-1] if self.evaluations else {"version": 0, "accuracy": 0.0}
         self.options["say"](f"{self.options['mode']:12} {self.now():4.0f} s   {last['version']:5} updates   "
-                            f"accuracy {last['accuracy']:.3f}   cpu {cpu * 100:3.0f} %")
+                            f"accuracy {last['accuracy']:.3f}   cpu {self.cpu.shares()['machine'] * 100:3.0f} %")
 
     def watch(self):
         todo = self.agenda()
@@ -344,12 +343,11 @@ class Run:
             if self.plan.gate:
                 self.pass_gate()
             self.observed = open(self.directory / f"{self.plan.watcher}.out")
-            self.cpu = measure.Cpu()
-            self.cpu_start = self.cpu.last
+            self.cpu = measure.Cpu(lambda: [*self.processes.values(), *self.leaving.values()])
             port = self.network.port_bytes("ps")
             self.watch()
             self.seconds = self.now()
-            self.cpu_share = self.cpu.since(self.cpu_start)
+            self.cpu_shares = self.cpu.shares()
             self.processor_s = {name: measure.processor_s(process.pid) for name, process in self.processes.items()}
             self.server_bytes = sum(self.network.port_bytes("ps")) - sum(port)
             self.read_evaluations()
@@ -420,7 +418,7 @@ class Run:
             "granted_bytes": granted, "credited_bytes": credited, "direct_bytes": direct,
             **measure.groups(log), "server_link_bytes": self.server_bytes,
             "staleness": delays, "staleness_histogram": histogram,
-            "estimate_error": error, "estimate_samples": error_samples, "cpu": self.cpu_share,
+            "estimate_error": error, "estimate_samples": error_samples, **self.cpu_shares,
             "processor_s": self.processor_s,
             "switches": self.switches, "failovers": self.failovers, "div_max": self.scenario["div_max"],
             "evaluations": self.evaluations}
@@ -445,7 +443,7 @@ def judge(record):
     """The problems of a run, as texts."""
     problems = []
     if record["cpu"] > CPU_MAX:
-        problems.append(f"invalid: {record['cpu'] * 100:.0f} % of the processors were busy (limit "
+        problems.append(f"invalid: the run took {record['cpu'] * 100:.0f} % of the processors (limit "
                         f"{CPU_MAX * 100:.0f} %): the network was not the limit")
     if record["pushed"] != record["applied"] + record["dropped"] + record["failed"]:
         problems.append("pushed is not applied + dropped + failed")

@@ -203,7 +203,7 @@ def measure(options, setting, base):
     return records
 
 
-SHOWN = ("mode", "rate", "time to accuracy s", "updates to it", "delay mean", "cpu %", "valid")
+SHOWN = ("mode", "rate", "time to accuracy s", "updates to it", "delay mean", "cpu %", "machine %", "valid")
 COLUMNS = [column for column in report.COLUMNS if column[0] in SHOWN]
 COLUMNS[4:4] = [
     ("updates/s", "{:.1f}", lambda r: r["applied_per_s"]),

@@ -22,7 +22,8 @@ FIELDS = {
     "mode": str, "scenario": str, "target_accuracy": NUMBER, "final_accuracy": NUMBER,
     "time_to_accuracy_s": (*NUMBER, type(None)), "pushed": int, "applied": int, "dropped": int, "failed": int,
     "granted_bytes": int, "credited_bytes": int, "direct_bytes": int, "staleness": dict,
-    "estimate_error": (*NUMBER, type(None)), "cpu": NUMBER, "grouped": int, "sums": int, "server_link_bytes": int,
+    "estimate_error": (*NUMBER, type(None)), "cpu": NUMBER, "machine": NUMBER, "grouped": int, "sums": int,
+    "server_link_bytes": int,
 }
 
 
@@ -33,7 +34,7 @@ def check_fields(record):
     for field in ("mean", "variance", "max", "bound"):
         assert field in record["staleness"], f"staleness.{field} is missing"
     assert record["staleness"]["variance"] >= 0
-    assert 0 < record["cpu"] <= 1, record["cpu"]
+    assert 0 < record["cpu"] <= record["machine"] <= 1, (record["cpu"], record["machine"])
     assert record["scenario"] == "star" and record["target_accuracy"] == 0.91
     assert 0.2 < record["final_accuracy"] <= 1, "it learned nothing (one in ten is chance)"
 
