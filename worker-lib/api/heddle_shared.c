@@ -30,7 +30,7 @@
 
 #define SHORT_BYTES (16 << 10)
 #define SPINS 64 /* a microsecond or two */
-#define LOOKS 1 /* of so many spins, before it sleeps. */
+#define LOOKS 1 /* of SPINS each, before it sleeps */
 /* While each member has a processor: about what a piece takes, and no more than to fall asleep and wake up. */
 #define LOOKS_ALONE 32
 #define NAP_NS 20000000 /* one that sleeps looks at the round's fate so often, whatever happens */
