@@ -62,6 +62,8 @@ CONTROLLER = [
           "	node->silent = true;\n", "", "tests/unit/test_controller_reduce_wait"),
     Fault("called-forgotten", "controller/allreduce/base/ctl_wait.c",
           "	node->reduce_called = called;\n", "", "tests/unit/test_controller_reduce_wait"),
+    Fault("absent-given-up-for-good", "controller/allreduce/base/ctl_form.c",
+          "	job->none_comes = false;\n", "", "tests/unit/test_controller_reduce_restart"),
     Fault("lease-not-the-jobs", "controller/slots/ctl_lease.c",
           "	job->lease = lease;\n	TAILQ", "	TAILQ", ALLREDUCE),
     Fault("lease-ends-under-rounds", "controller/allreduce/ctl_reduce.c",

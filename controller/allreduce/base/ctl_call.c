@@ -319,31 +319,28 @@ bool ctl_reduce_stays(const struct ctl_reduce *r) {
 		|| (ctl_call_is_copy(&r->call) && r->count[CTL_PART_ASKED] == 1);
 }
 
-/* That number of members was there, or does not come. Those of a job that begins are waited for. */
+/* That number of members was there, or does not come. Those of a job that begins are waited for. One round waits for
+ * members that this process never saw: the next ones know, until a worker registers. */
 static bool
-are_missed(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r, bool all) {
+are_missed(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, bool all) {
 	const uint32_t count = r->call.exact > 0 ? r->call.exact : r->call.least;
 	hd_ns until;
 
-	if (r->count[CTL_PART_OUT] > 0 || job->most_workers >= count
+	if (r->count[CTL_PART_OUT] > 0 || job->most_workers >= count || job->none_comes
 	    || (job->goes_on && job->world >= count))
 		return true;
 	if (!all || (!job->goes_on && job->reduce_round == 0))
 		return false;
 	r->short_since = r->short_since ? r->short_since : c->now;
 	until = hd_ns_add(r->short_since, CTL_REDUCE_MEMBERS_NS);
-	if (c->now >= until)
-		return true;
-	ctl_check_by(c, until);
-	return false;
+	job->none_comes = c->now >= until;
+	if (!job->none_comes)
+		ctl_check_by(c, until);
+	return job->none_comes;
 }
 
-static bool has_wrong_members(
-	struct hd_controller *c,
-	const struct ctl_job *job,
-	struct ctl_reduce *r,
-	bool all
-) {
+static bool
+has_wrong_members(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, bool all) {
 	const uint32_t exact = r->call.exact;
 	const uint32_t needed = exact > 0 ? exact : r->call.least;
 	const uint32_t have = r->count[CTL_PART_ASKED] + r->count[CTL_PART_DONE];
@@ -428,7 +425,7 @@ static bool has_no_root(const struct ctl_job *job, struct ctl_reduce *r, bool al
 
 bool ctl_call_is_wrong(
 	struct hd_controller *c,
-	const struct ctl_job *job,
+	struct ctl_job *job,
 	struct ctl_reduce *r,
 	bool all
 ) {

@@ -68,6 +68,7 @@ void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job) {
 void ctl_reduce_count_workers(struct ctl_job *job) {
 	if (job->worker_count > job->most_workers)
 		job->most_workers = job->worker_count;
+	job->none_comes = false;
 }
 
 void ctl_reduce_disband(struct ctl_job *job) {

@@ -76,7 +76,7 @@ bool ctl_reduce_stays(const struct ctl_reduce *r);
  * says why. */
 bool ctl_call_is_wrong(
 	struct hd_controller *c,
-	const struct ctl_job *job,
+	struct ctl_job *job,
 	struct ctl_reduce *r,
 	bool all
 );

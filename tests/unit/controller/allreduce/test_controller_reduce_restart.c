@@ -263,6 +263,59 @@ static void test_member_reports(void **state) {
 	net_close(&s.net);
 }
 
+static void ask_exact(struct scene *s, uint16_t rank, uint32_t round, uint16_t exact) {
+	struct hd_message m = net_push(s->workers[rank], round, BYTES, 0);
+
+	m.request.direction = HD_REDUCE;
+	m.request.attempt = 1;
+	m.request.have = round;
+	m.request.exact = exact;
+	post(s->workers[rank], m);
+	net_run(&s->net, HD_MS);
+}
+
+static void assert_words(const struct scene *s, uint16_t rank, const char *words) {
+	assert_string_equal(peer_last(s->workers[rank], HD_MSG_DROP)->drop.text, words);
+}
+
+/* Under a new controller that never saw the fourth, which is gone for good: one call waits for it. When a worker comes,
+ * others may come, too. */
+static void test_exact(void **state) {
+	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
+	struct scene s;
+
+	(void)state;
+	memset(&s, 0, sizeof s);
+	net_open(&s.net, &config);
+	s.aggregators[0] = aggregator(&s.net, "h9", 100 * MB);
+	for (uint16_t i = 0; i < 2; i++)
+		s.workers[i] = comes_with(&s.net, i, 0, 11);
+	net_run(&s.net, HD_SILENCE_US * HD_US);
+	for (uint32_t round = 12; round < 15; round++) {
+		ask_exact(&s, 0, round, 4);
+		ask_exact(&s, 1, round, 4);
+		if (round == 12) {
+			net_run(&s.net, CTL_REDUCE_MEMBERS_NS - 100 * HD_MS);
+			assert_int_equal(drops(&s, 0, HD_REASON_MEMBERS), 0);
+			net_run(&s.net, 200 * HD_MS);
+		}
+		for (uint16_t i = 0; i < 2; i++)
+			assert_int_equal(drops(&s, i, HD_REASON_MEMBERS), round - 11);
+	}
+	assert_words(&s, 1, "call 14: 2 of 4 members are left");
+	s.workers[2] = worker(&s.net, 2, 0);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask_exact(&s, i, 15, 4);
+	net_run(&s.net, CTL_REDUCE_MEMBERS_NS - 100 * HD_MS);
+	assert_int_equal(drops(&s, 2, HD_REASON_MEMBERS), 0);
+	net_run(&s.net, 200 * HD_MS);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		assert_words(&s, i, "call 15: 3 of 4 members are left");
+	ask_exact(&s, 0, 16, 5);
+	assert_words(&s, 0, "call 16: 3 of 5 members are left");
+	net_close(&s.net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sum_of_the_last_process),
@@ -272,6 +325,7 @@ int main(void) {
 		cmocka_unit_test(test_members_change),
 		cmocka_unit_test(test_earlier_member_before_a_member),
 		cmocka_unit_test(test_member_reports),
+		cmocka_unit_test(test_exact),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
