@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sodium.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -93,22 +94,40 @@ int hd_program_entropy(uint8_t seed[32]) {
 	return 0;
 }
 
-/* A handler has no argument for its owner: these two are the process's. */
-static void (*signal_stop)(void *owner);
-static void *signal_owner;
-static volatile sig_atomic_t signal_came;
+typedef void stop_function(void *owner);
 
+/* A handler has no argument for its owner: these are the process's. The owner is set first. */
+static void *signal_owner;
+static _Atomic(stop_function *) signal_stop;
+static _Atomic int signal_came;
+
+bool hd_program_stop(int number) {
+	stop_function *stop = atomic_load(&signal_stop);
+
+	if (!stop)
+		return false;
+	/* Once: what it stops may be gone when another signal comes. */
+	if (atomic_exchange(&signal_came, number) == 0)
+		stop(signal_owner);
+	return true;
+}
+
+/* The kernel ends the process at the second one, also where it could not run a handler. */
 static void on_signal(int number) {
-	signal_came = number;
-	signal_stop(signal_owner);
+	(void)signal(SIGINT, SIG_DFL);
+	(void)signal(SIGTERM, SIG_DFL);
+	(void)hd_program_stop(number);
 }
 
 int hd_program_stop_by(void (*stop)(void *owner), void *owner) {
-	struct sigaction act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+	struct sigaction act = {.sa_handler = on_signal};
 	struct sigaction ignore = {.sa_handler = SIG_IGN};
 
-	signal_stop = stop;
+	sigemptyset(&act.sa_mask);
+	sigaddset(&act.sa_mask, SIGINT);
+	sigaddset(&act.sa_mask, SIGTERM);
 	signal_owner = owner;
+	atomic_store(&signal_stop, stop);
 	if (sigaction(SIGINT, &act, NULL) < 0 || sigaction(SIGTERM, &act, NULL) < 0
 	    || sigaction(SIGPIPE, &ignore, NULL) < 0)
 		return -errno;
@@ -124,5 +143,5 @@ int hd_program_stop_on_signals(struct hd_driver *driver) {
 }
 
 int hd_program_signal(void) {
-	return (int)signal_came;
+	return atomic_load(&signal_came);
 }

@@ -25,12 +25,15 @@ bool hd_program_keys_exposed(const char *path, char *warning, size_t warning_byt
 /* 32 bytes from getrandom(). 0 or -errno. */
 int hd_program_entropy(uint8_t seed[32]);
 
-/* SIGINT and SIGTERM stop this driver; a second one kills the process. One driver a process. SIGPIPE is ignored. 0 or
- * -errno. */
+/* SIGINT and SIGTERM stop this driver; a second one, of either kind, kills the process. One driver a process. SIGPIPE
+ * is ignored. 0 or -errno. */
 int hd_program_stop_on_signals(struct hd_driver *driver);
 /* The same for a program with a loop of its own: stop() is called in the signal handler. */
 int hd_program_stop_by(void (*stop)(void *owner), void *owner);
-/* Sends SIGTERM to this process once the process pid has ended, in whatever way. 0 or -errno (-ESRCH: it has ended). */
+/* Does what the first signal of this number does, and does not count as one. False: nothing is to be stopped yet. */
+bool hd_program_stop(int number);
+/* Stops this process as SIGTERM does, but not by a signal, once the process pid has ended, in whatever way. 0 or -errno
+ * (-ESRCH: it has ended). */
 int hd_program_end_with(pid_t pid);
 /* The signal received, 0 = none. */
 int hd_program_signal(void);

@@ -17,7 +17,9 @@ static void *await_end(void *argument) {
 	while (poll(&other, 1, -1) < 0 && errno == EINTR)
 		;
 	close(other.fd);
-	(void)kill(getpid(), SIGTERM);
+	/* Not by a signal: what ended the other process may have been sent to this one, too, and a second one kills. */
+	if (!hd_program_stop(SIGTERM))
+		(void)kill(getpid(), SIGTERM);
 	return NULL;
 }
 

@@ -18,6 +18,8 @@
 static volatile sig_atomic_t stopping;
 
 static void on_signal(int number) {
+	(void)signal(SIGINT, SIG_DFL);
+	(void)signal(SIGTERM, SIG_DFL);
 	stopping = 1;
 }
 
@@ -216,7 +218,7 @@ int main(int argc, char **argv) {
 		.weight_decay = 1e-4f,
 	};
 	/* No SA_RESTART: waits end. The second signal ends the program. */
-	struct sigaction act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+	struct sigaction act = {.sa_handler = on_signal};
 	struct tcp_ps ps = {.options = &options};
 	parse(&options, argc, argv);
 	sigaction(SIGINT, &act, NULL);
