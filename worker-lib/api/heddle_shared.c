@@ -136,21 +136,25 @@ static int in_steps(struct heddle *fabric, const struct heddle_turn *turn) {
 	return take_steps(fabric->shared);
 }
 
-/* The same; -EPROTO also when an assertion has failed: the round goes by the network. */
-static int advance(struct heddle_shared *shared) {
-	const struct heddle *fabric = shared->fabric;
-	char words[HEDDLE_GUARD_BYTES];
+/* The same; -EPROTO also when an assertion has failed, with words, else "": the round goes by the network. */
+static int advance(struct heddle_shared *shared, char words[HEDDLE_GUARD_BYTES]) {
 	int rc;
 
-	if (heddle_guard(shared->fabric, in_steps, NULL, words, &rc))
-		return rc;
-	if (fabric->log)
+	words[0] = '\0';
+	return heddle_guard(shared->fabric, in_steps, NULL, words, &rc) ? rc : -EPROTO;
+}
+
+/* Without the lock: others may wait for it while the caller's function runs. */
+static void log_words(const struct heddle_shared *shared, const char *words) {
+	const struct heddle *fabric = shared->fabric;
+
+	if (words[0] && fabric->log)
 		fabric->log(fabric->log_arg, HEDDLE_LOG_ERROR, words);
-	return -EPROTO;
 }
 
 /* The call that is being made, to its end. */
 static int play(struct heddle_shared *shared, bool begun) {
+	char words[HEDDLE_GUARD_BYTES];
 	int rc = provide(shared, &shared->call);
 
 	shared->looks = shared->call.members <= shared->processors ? LOOKS_ALONE : LOOKS;
@@ -158,11 +162,12 @@ static int play(struct heddle_shared *shared, bool begun) {
 		rc = hd_shared_begin(&shared->run, &shared->segment.map, &shared->call);
 	if (rc < 0)
 		return rc;
-	while ((rc = advance(shared)) == -EAGAIN) {
+	while ((rc = advance(shared, words)) == -EAGAIN) {
 		sleep_at(shared, shared->run.mark, shared->run.seen);
 		if (atomic_load(&shared->stopping))
 			return -ECANCELED;
 	}
+	log_words(shared, words);
 	return rc;
 }
 
@@ -236,7 +241,11 @@ static int start(struct heddle_shared *shared) {
 }
 
 /* With the lock held. A short call, in the segment that is mapped: whether it has ended already. */
-static bool is_made_at_once(struct heddle_shared *shared, const struct hd_shared_call *call) {
+static bool is_made_at_once(
+	struct heddle_shared *shared,
+	const struct hd_shared_call *call,
+	char words[HEDDLE_GUARD_BYTES]
+) {
 	int rc;
 
 	if (shared->queued > 0 || shared->running || shared->segment.token != call->token
@@ -245,7 +254,7 @@ static bool is_made_at_once(struct heddle_shared *shared, const struct hd_shared
 	shared->call = *call;
 	rc = hd_shared_begin(&shared->run, &shared->segment.map, &shared->call);
 	if (rc == 0)
-		rc = advance(shared);
+		rc = advance(shared, words);
 	shared->begun = rc == -EAGAIN;
 	if (rc == -EAGAIN)
 		return false;
@@ -257,6 +266,7 @@ static bool is_made_at_once(struct heddle_shared *shared, const struct hd_shared
 
 static int begin(void *owner, const struct hd_shared_call *call) {
 	struct heddle_shared *shared = owner;
+	char words[HEDDLE_GUARD_BYTES] = "";
 	int rc = start(shared);
 
 	if (rc < 0)
@@ -265,11 +275,12 @@ static int begin(void *owner, const struct hd_shared_call *call) {
 	/* Room for the end of each, also of those that have ended. */
 	if (shared->queued + shared->running + shared->ends == HD_REDUCES_MAX)
 		rc = -ENOBUFS;
-	else if (!is_made_at_once(shared, call)) {
+	else if (!is_made_at_once(shared, call, words)) {
 		shared->queue[shared->queued++] = *call;
 		pthread_cond_broadcast(&shared->changed);
 	}
 	pthread_mutex_unlock(&shared->lock);
+	log_words(shared, words);
 	return rc;
 }
 

@@ -29,6 +29,7 @@ struct far_nodes {
 	char key_path[64], address[32];
 	pthread_mutex_t lock;
 	char log[512]; // lock
+	void (*heed)(const char *text);
 	struct node controller, aggregator;
 	struct hd_controller *c;
 	struct hd_aggregator *a;
@@ -123,9 +124,15 @@ static void keep_log(void *arg, enum heddle_log_level level, const char *text) {
 
 	if (level != HEDDLE_LOG_ERROR)
 		return;
+	if (nodes->heed)
+		nodes->heed(text);
 	pthread_mutex_lock(&nodes->lock);
 	(void)snprintf(nodes->log, sizeof nodes->log, "%s", text);
 	pthread_mutex_unlock(&nodes->lock);
+}
+
+void far_nodes_on_error(struct far_nodes *nodes, void (*heed)(const char *text)) {
+	nodes->heed = heed;
 }
 
 bool far_nodes_logged(struct far_nodes *nodes, const char *text) {
