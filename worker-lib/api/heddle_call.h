@@ -9,6 +9,7 @@
 int heddle_reduce_begin(struct heddle *fabric, const struct heddle_turn *turn);
 /* The arguments of a collective. */
 struct heddle_call {
+	const char *wrong; /* with an argument that is not an option; NULL: nothing */
 	uint8_t collective; /* enum hd_collective */
 	int root; /* of a receive too: its sender */
 	uint32_t channel; /* hd_channel(); 0: of the job */
@@ -18,6 +19,7 @@ struct heddle_call {
 	uint64_t in_count, out_count; /* values that in has, and that out has room for */
 	uint8_t state; /* enum hd_request_state */
 	bool apart; /* the caller's memory is not used until heddle_ticket_taken(): the result goes behind the copy */
+	bool is_list;
 	/* Of a list: its memory. in and out only say whether this worker gives and receives. NULL: one buffer. */
 	const struct heddle_part *parts;
 	size_t part_count;
@@ -26,13 +28,6 @@ struct heddle_call {
 uint64_t heddle_reduce_result(const struct heddle_ticket *ticket);
 /* Bytes of a value; 0: there is no such type. */
 size_t heddle_type_bytes(enum heddle_type type);
-/* Checks arguments and options of a call besides sends and receives, as far as heddle_reduce_start_call() does not;
- * sets how many values its result can have. -EINVAL, -ENOTSUP, -ECHILD. */
-int heddle_check_call(
-	struct heddle *fabric,
-	struct heddle_call *call,
-	const struct heddle_collective_options *options
-);
 /* Without the lock. Checks options and begins. */
 int heddle_reduce_start_call(
 	struct heddle *fabric,
@@ -44,6 +39,21 @@ int heddle_reduce_start_call(
 int heddle_reduce_make_call(
 	struct heddle *fabric,
 	const struct heddle_call *call,
+	const struct heddle_collective_options *options,
+	int timeout_ms,
+	struct heddle_status *status
+);
+/* These two also check the arguments, of a call other than an all-reduce of one buffer, a send or a receive. -EINVAL,
+ * -ENOTSUP, -ECHILD. */
+int heddle_call_start(
+	struct heddle *fabric,
+	struct heddle_call *call,
+	const struct heddle_collective_options *options,
+	struct heddle_ticket **ticket
+);
+int heddle_call_make(
+	struct heddle *fabric,
+	struct heddle_call *call,
 	const struct heddle_collective_options *options,
 	int timeout_ms,
 	struct heddle_status *status
