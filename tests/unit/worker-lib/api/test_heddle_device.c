@@ -2,6 +2,7 @@
 /* Pushes and pulls of values on a device, whose part the host plays: late, and failing wherever it can. */
 #include "device_check.h"
 #include "far_check.h"
+#include "far_patience.h"
 #include "hd_device_fake.h"
 
 #include <errno.h>
@@ -222,6 +223,7 @@ static void test_cancelled_while_packed(void **state) {
 
 /* Closed while the device has not come to it: nothing of the caller's is used after that. */
 static void test_closes_meanwhile(void **state) {
+	far_patience = true;
 	for (uint64_t seed = 1; seed <= 6; seed++) {
 		struct far_scene *scene = begin((struct hd_fake_config){.seed = seed, .delay = 4});
 		struct heddle *fabric = far_open(scene, "close", FAR_VALUES);
@@ -241,6 +243,7 @@ static void test_closes_meanwhile(void **state) {
 		heddle_ticket_free(pull);
 		end(scene);
 	}
+	far_patience = false;
 }
 
 /* A stream that stalls holds the end up for a second, however many pushes wait for it; what the device may still
