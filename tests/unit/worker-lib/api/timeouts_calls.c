@@ -195,7 +195,9 @@ int call_leave(struct scene *scene) {
 	struct heddle_ticket *ticket = start_push(scene, base), *more;
 	int rc = heddle_leave(scene->fabric, TIMEOUT_MS);
 
-	assert_int_equal(heddle_ticket_test(ticket, NULL), rc == 0);
+	/* Where it can end, it ends before the worker has left: a slow machine's time may be over between the two. */
+	if (rc == 0 || scene->situation != INCOMPLETE)
+		assert_int_equal(heddle_ticket_test(ticket, NULL), rc == 0);
 	heddle_ticket_free(ticket);
 	assert_int_equal(
 		heddle_push_start(scene->fabric, scene->update, base, NULL, &more), -ESHUTDOWN
