@@ -46,7 +46,7 @@ def whole(address, keys, shell):
         for name in ("allreduce", "allgather", "reduce_scatter", "alltoall", "allreduce_list"):
             calls.append(f"{name},count={count},exact=4")
         for name in ("broadcast", "reduce", "gather", "scatter", "broadcast_list", "reduce_list"):
-            calls += [f"{name},count={count},root={root}" for root in (0, 3)]
+            calls += [f"{name},count={count},root={root},exact=4" for root in (0, 3)]
         calls.append("barrier")
     rounds = Rounds(shell)
     with Job(WORKER, address, keys, "whole", [calls] * WORKERS) as job:
@@ -114,7 +114,7 @@ def by_network(address, keys, shell):
 def swept(address, keys, stale, others, began):
     """A file that a killed process has left is removed by the next process, and nothing else."""
     time.sleep(max(0, began + SWEPT_AFTER_S - time.monotonic()))
-    with Job(WORKER, address, keys, "swept", [["allreduce,count=10"]] * 2) as job:
+    with Job(WORKER, address, keys, "swept", [["allreduce,count=10,exact=2"]] * 2) as job:
         check(is_good([job.line(rank) for rank in (0, 1)], 2), "a round")
         job.end((0, 1))
     check(not stale.exists(), f"{stale} is still there")

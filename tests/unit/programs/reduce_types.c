@@ -164,6 +164,7 @@ int main(void) {
 	    || heddle_wait_joined(fabric, TIMEOUT_MS, NULL, NULL) < 0)
 		die("open", heddle_last_error());
 	heddle_spec_destroy(spec);
+	options.exact = (unsigned)heddle_world_size(fabric); /* however slow one of them is */
 	for (int type = 0; type < TYPES; type++)
 		for (int op = 0; op < OPERATIONS; op++, results += 3) {
 			options.type = (enum heddle_type)type;
