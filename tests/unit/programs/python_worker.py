@@ -6,6 +6,7 @@ import ctypes
 import errno
 import gc
 import logging
+import math
 import os
 import signal
 import sys
@@ -20,6 +21,14 @@ from python_exchange import PATIENCE_S, VALUES, raised, test_sends, test_state  
 from python_lists import test_lists  # noqa: F401
 
 ROUNDS = 20
+
+
+def patient(collective):
+    """Calls wait for all workers, however slow one of them is, unless they say for how long."""
+    def called(self, *arguments, wait=None, **more):
+        return collective(self, *arguments, wait=math.inf if wait is None else wait, **more)
+
+    return called
 
 
 def values(rank, step=0):
@@ -233,12 +242,15 @@ def has_called_back(job):
         seen.append((ticket, ticket.wait(0).state, refused, here))
         called.set()
 
-    first = job.rank == 0
-    time.sleep(0.3 * first)  # the others' barriers do not end before they have their functions
+    first, word = job.rank == 0, numpy.zeros(1, dtype=numpy.int32)
+    for other in range(1, job.world_size) if first else ():  # their barriers end when they have their functions
+        job.recv(word, other, timeout=PATIENCE_S)
     ticket = job.barrier_start()
     ticket.add_done_callback(lambda _: 1 / 0)
     ticket.add_done_callback(told)
     raised(TypeError, "not a function", ticket.add_done_callback, 7)
+    if not first:
+        job.send(word, 0, timeout=PATIENCE_S)
     assert called.wait(PATIENCE_S)
     ticket.add_done_callback(told)
     logging.getLogger("heddle").removeHandler(handler)
@@ -309,11 +321,12 @@ def test_interrupt(job):
     while rank != 0 and 0 in job.members().ranks:
         time.sleep(0.02)
     if rank == 0:  # closes the job
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
         x = values(job.rank)
         error = raised(heddle.TimedOut, "all-reduce", job.allreduce, x, timeout=0.3)
         assert isinstance(error, TimeoutError) and error.errno == errno.ETIMEDOUT
-        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-        raised(KeyboardInterrupt, "", job.allreduce, x)
+        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        raised(KeyboardInterrupt, "", lambda: (timer.start(), job.allreduce(x)))
         ticket, reasons = job.allreduce_start(x), []
         ticket.add_done_callback(lambda ticket: reasons.append(ticket.status().reason))
         assert not job.close(0) and job.close() and reasons == ["closed"], reasons
@@ -365,6 +378,7 @@ def test_closing(job):
 
 def main():
     logging.basicConfig(level=logging.INFO)
+    heddle.Job._collective = patient(heddle.Job._collective)
     test = sys.argv[1]
     model = [("w1", (2, 2)), heddle.Tensor("w2", (2,))] if test == "model" else ()
     with heddle.Job(tensors=model) as job:
