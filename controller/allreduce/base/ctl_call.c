@@ -320,7 +320,7 @@ bool ctl_reduce_stays(const struct ctl_reduce *r) {
 }
 
 /* That number of members was there, or does not come. Those of a job that begins are waited for. One round waits for
- * members that this process never saw: the next ones know, until a worker registers. */
+ * members that this process never saw: the next ones know, until the job has more workers. */
 static bool
 are_missed(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, bool all) {
 	const uint32_t count = r->call.exact > 0 ? r->call.exact : r->call.least;

@@ -66,9 +66,14 @@ void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job) {
 }
 
 void ctl_reduce_count_workers(struct ctl_job *job) {
-	if (job->worker_count > job->most_workers)
-		job->most_workers = job->worker_count;
+	struct ctl_reduce *r;
+
+	if (job->worker_count <= job->most_workers)
+		return;
+	job->most_workers = job->worker_count;
 	job->none_comes = false;
+	TAILQ_FOREACH (r, &job->reduces, entry)
+		r->short_since = 0; /* those that wait for members begin to wait again */
 }
 
 void ctl_reduce_disband(struct ctl_job *job) {

@@ -120,7 +120,7 @@ struct ctl_job {
 	bool reduces_in[HD_WORKERS_MAX]; /* by rank: a member of the round that began last */
 	uint16_t world; /* workers that it begins with */
 	uint32_t most_workers; /* that it had at once, since it had none */
-	bool none_comes; /* a round has waited for members that are not here; no worker has registered since */
+	bool none_comes; /* a round has waited for members that are not here, and the job has no more since */
 	bool formed; /* it once had this many */
 	bool goes_on; /* a worker has a sum of an earlier process: the job was formed then */
 	hd_ns gathered_at; /* until then workers that took part in that sum are waited for */

@@ -29,7 +29,7 @@
 #define CTL_REDUCES_MAX (2 * HD_REDUCES_MAX)
 #define CTL_REDUCE_PATIENCE_NS (10 * HD_SECOND) /* how long a round waits for an aggregator */
 /* How long a job that has made rounds waits for a member that a round must have and that this process never saw: once,
- * until another worker registers. */
+ * until the job has more workers than it had. */
 #define CTL_REDUCE_MEMBERS_NS (2 * HD_SECOND)
 /* How long the first round of a job that said how many workers it has waits for those that have not called it, if it
  * does not say: a job's processes load their data and models at different speeds. */

@@ -316,6 +316,32 @@ static void test_exact(void **state) {
 	net_close(&s.net);
 }
 
+/* One comes when they have almost waited long enough: its others may be as late. */
+static void test_exact_late(void **state) {
+	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
+	struct scene s;
+
+	(void)state;
+	memset(&s, 0, sizeof s);
+	net_open(&s.net, &config);
+	s.aggregators[0] = aggregator(&s.net, "h9", 100 * MB);
+	for (uint16_t i = 0; i < 2; i++)
+		s.workers[i] = comes_with(&s.net, i, 0, 11);
+	net_run(&s.net, HD_SILENCE_US * HD_US);
+	for (uint16_t i = 0; i < 2; i++)
+		ask_exact(&s, i, 12, 4);
+	net_run(&s.net, CTL_REDUCE_MEMBERS_NS - 100 * HD_MS);
+	s.workers[2] = comes_with(&s.net, 2, 0, 11);
+	ask_exact(&s, 2, 12, 4);
+	net_run(&s.net, CTL_REDUCE_MEMBERS_NS - 100 * HD_MS);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		assert_int_equal(drops(&s, i, HD_REASON_MEMBERS), 0);
+	net_run(&s.net, 200 * HD_MS);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		assert_words(&s, i, "call 12: 3 of 4 members are left");
+	net_close(&s.net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sum_of_the_last_process),
@@ -326,6 +352,7 @@ int main(void) {
 		cmocka_unit_test(test_earlier_member_before_a_member),
 		cmocka_unit_test(test_member_reports),
 		cmocka_unit_test(test_exact),
+		cmocka_unit_test(test_exact_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
