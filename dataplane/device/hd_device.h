@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices with memory of their own, on which the stages of common/kernels/hd_stages.h run:
+ * Devices with memory of their own, on which the stages of common/kernels/hd_stages.h and hd_layers.h run:
  *
  *   hd_device_cuda.c  NVIDIA's, through the driver's library, which is loaded at the first request
  *   hd_device_fake.c  the host as a device: the same stages, with delays and failures, from a seed
@@ -16,7 +16,7 @@
 #ifndef HD_DEVICE_H
 #define HD_DEVICE_H
 
-#include "hd_stages.h"
+#include "hd_layers.h"
 
 struct hd_device;
 
@@ -24,8 +24,15 @@ enum hd_stage_kind {
 	HD_STAGE_TAKE,
 	HD_STAGE_PACK,
 	HD_STAGE_UNPACK,
+	HD_STAGE_PRODUCT, /* from here on: those of layers */
+	HD_STAGE_SOFTMAX,
+	HD_STAGE_COLUMNS,
+	HD_STAGE_AXPY,
+	HD_STAGE_SGD,
 	HD_STAGE_KINDS
 };
+
+#define HD_STAGE_WIDEST 65535 /* as many groups as a stage has blocks, up to this many */
 
 /* Its memory is the device's, or the host's that the device can address (host_allocate), or both. */
 struct hd_stage_job {
@@ -36,8 +43,16 @@ struct hd_stage_job {
 		struct hd_take take;
 		struct hd_pack pack;
 		struct hd_unpack unpack;
+		struct hd_product product;
+		struct hd_softmax softmax;
+		struct hd_columns columns;
+		struct hd_axpy axpy;
+		struct hd_sgd_stage sgd;
 	};
 };
+
+/* Blocks of its stage. */
+uint64_t hd_stage_job_blocks(const struct hd_stage_job *job);
 
 struct hd_device_ops {
 	/* Whether a caller's stream can be used: of this device, and not being captured. */
@@ -55,7 +70,8 @@ struct hd_device_ops {
 	/* Makes all later operations in the stream wait for the recorded event. */
 	int (*after)(struct hd_device *device, void *stream, void *event);
 	int (*launch)(struct hd_device *device, void *stream, const struct hd_stage_job *job);
-	/* Copies bytes, of any alignment, between its memory and the host's that the device can address. */
+	/* Copies bytes, of any alignment, between its memory and the host's that the device can address, or within its
+	 * memory. */
 	int (*copy
 	)(struct hd_device *device, void *stream, void *to, const void *from, size_t bytes);
 	/* 1: the recorded event is done; 0: not yet. */
@@ -73,9 +89,13 @@ struct hd_device {
 int hd_device_of(const void *memory, size_t bytes, struct hd_device **device);
 /* The CUDA device of this number. -ENOTSUP, -EIO. It lives as long as the process. */
 int hd_device_cuda(int number, struct hd_device **device);
+/* The same, or the one that a test offers. */
+int hd_device_open(int number, struct hd_device **device);
 typedef int hd_device_find(const void *memory, size_t bytes, struct hd_device **device);
 /* Replaces CUDA in hd_device_of(); NULL: CUDA again. For tests. */
 void hd_device_use(hd_device_find *find);
+/* Makes hd_device_open() return this one for every number; NULL: CUDA's again. For tests. */
+void hd_device_offer(struct hd_device *device);
 /* Text of this thread's last failing call. Never NULL. */
 const char *hd_device_words(void);
 /* Sets the text and returns the code. */

@@ -19,8 +19,8 @@
 #define DEVICES_MAX 64
 #define SHARE 20 /* a stage takes one of this many multiprocessors */
 
-/* The code of the stages, for every device that it was compiled for (hd_device_stages.cu). */
-extern const unsigned char hd_device_image[];
+/* The code of the stages, for every device that it was compiled for (hd_device_stages.cu, hd_device_layers.cu). */
+extern const unsigned char hd_device_image[], hd_layers_image[];
 
 #define FUNCTIONS(F)                                                                               \
 	F(cuInit)                                                                                  \
@@ -278,11 +278,7 @@ static int cuda_launch(struct hd_device *base, void *stream, const struct hd_sta
 	struct hd_stage_job copy = *job;
 	void *argument = &copy.take; /* the same for each kind: they are a union */
 	CUfunction stage = device->stage[job->kind];
-	uint64_t blocks = hd_stage_blocks(
-		job->kind == HD_STAGE_TAKE         ? job->take.values :
-			job->kind == HD_STAGE_PACK ? job->pack.values :
-						     job->unpack.values
-	);
+	uint64_t blocks = hd_stage_job_blocks(job);
 	uint32_t most = job->width ? job->width : base->width;
 	uint32_t width = blocks < most ? (uint32_t)blocks : most;
 
@@ -334,10 +330,24 @@ static const struct hd_device_ops cuda_ops = {
 
 /* --- which device ---------------------------------------------------------------------------- */
 
-static int load_stages(struct cuda_device *device) {
-	static const char *const names[HD_STAGE_KINDS] = {"hd_take", "hd_pack", "hd_unpack"};
+/* The stages from `first` to `last`, which one file has. */
+static int load_stages(
+	struct cuda_device *device,
+	const unsigned char *image,
+	enum hd_stage_kind first,
+	enum hd_stage_kind last
+) {
+	static const char *const names[HD_STAGE_KINDS]
+		= {"hd_take",
+		   "hd_pack",
+		   "hd_unpack",
+		   "hd_product",
+		   "hd_softmax",
+		   "hd_columns",
+		   "hd_axpy",
+		   "hd_sgd"};
 	CUmodule module = NULL;
-	CUresult result = api.p_cuModuleLoadData(&module, hd_device_image);
+	CUresult result = api.p_cuModuleLoadData(&module, image);
 
 	if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_PTX
 	    || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
@@ -347,7 +357,7 @@ static int load_stages(struct cuda_device *device) {
 			device->base.name,
 			result_text(result)
 		);
-	for (size_t i = 0; i < HD_STAGE_KINDS && result == CUDA_SUCCESS; i++)
+	for (size_t i = first; i <= last && result == CUDA_SUCCESS; i++)
 		result = api.p_cuModuleGetFunction(&device->stage[i], module, names[i]);
 	return failed(device, result, "its code");
 }
@@ -371,7 +381,9 @@ static int open_device(int number, struct cuda_device *device) {
 		rc = enter(device);
 	if (rc < 0)
 		return rc;
-	rc = load_stages(device);
+	rc = load_stages(device, hd_device_image, HD_STAGE_TAKE, HD_STAGE_UNPACK);
+	if (rc == 0)
+		rc = load_stages(device, hd_layers_image, HD_STAGE_PRODUCT, HD_STAGE_SGD);
 	leave();
 	device->base.ops = &cuda_ops;
 	device->base.width = multiprocessors >= 2 * SHARE ? (uint32_t)multiprocessors / SHARE : 1;

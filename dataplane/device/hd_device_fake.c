@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A device simulated on the host: see hd_device_fake.h. */
 #include "hd_device_fake.h"
+#include "hd_device_private.h"
 #include "hd_random.h"
 
 #include <errno.h>
@@ -132,15 +133,6 @@ static struct thing *stream_of(void *handle) {
 
 /* --- queued work ---------------------------------------------------------------------------- */
 
-static void do_block(const struct hd_stage_job *job, uint64_t block) {
-	if (job->kind == HD_STAGE_TAKE)
-		hd_take_block(&job->take, block);
-	else if (job->kind == HD_STAGE_PACK)
-		hd_pack_block(&job->pack, block);
-	else
-		hd_unpack_block(&job->unpack, block);
-}
-
 static void do_copy(const struct operation *operation, uint64_t block) {
 	const size_t at = block * COPY_BYTES, left = operation->bytes - at;
 
@@ -165,7 +157,7 @@ static bool advance_operation(struct operation *operation, uint64_t most) {
 		if (operation->kind == FAKE_COPY)
 			do_copy(operation, operation->next++);
 		else
-			do_block(&operation->job, operation->next++);
+			hd_stage_job_block(&operation->job, operation->next++);
 	}
 	return operation->next == operation->blocks;
 }
@@ -275,13 +267,13 @@ static bool holds(const struct thing *thing, const void *pointer) {
 }
 
 static bool stage_needs(const struct hd_stage_job *job, const struct thing *thing) {
-	if (job->kind == HD_STAGE_TAKE)
-		return holds(thing, job->take.from) || holds(thing, job->take.copy)
-			|| holds(thing, job->take.sums);
-	if (job->kind == HD_STAGE_PACK)
-		return holds(thing, job->pack.from) || holds(thing, job->pack.to)
-			|| holds(thing, job->pack.flags);
-	return holds(thing, job->unpack.from) || holds(thing, job->unpack.to);
+	const void *memory[HD_STAGE_POINTERS] = {NULL};
+
+	hd_stage_job_memory(job, memory);
+	for (size_t i = 0; i < HD_STAGE_POINTERS; i++)
+		if (holds(thing, memory[i]))
+			return true;
+	return false;
 }
 
 static bool operation_needs(const struct operation *operation, const struct thing *thing) {
@@ -358,11 +350,7 @@ static int fake_after(struct hd_device *device, void *stream, void *event) {
 static int fake_launch(struct hd_device *device, void *stream, const struct hd_stage_job *job) {
 	struct operation operation = {.kind = FAKE_STAGE, .job = *job};
 
-	operation.blocks = hd_stage_blocks(
-		job->kind == HD_STAGE_TAKE         ? job->take.values :
-			job->kind == HD_STAGE_PACK ? job->pack.values :
-						     job->unpack.values
-	);
+	operation.blocks = hd_stage_job_blocks(job);
 	return put(stream, &operation);
 }
 

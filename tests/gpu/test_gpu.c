@@ -22,6 +22,10 @@ static void test_stages(void **state) {
 	device_check_stages(device);
 }
 
+static void test_layers(void **state) {
+	device_check_layers(device);
+}
+
 static void test_copies(void **state) {
 	device_check_copies(device);
 }
@@ -87,6 +91,7 @@ static void test_a_bad_address_fails_the_device(void **state) {
 int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stages),
+		cmocka_unit_test(test_layers),
 		cmocka_unit_test(test_copies),
 		cmocka_unit_test(test_a_flag_follows_its_bytes),
 		cmocka_unit_test(test_streams_keep_their_order),

@@ -17,6 +17,9 @@ void device_check_memory(struct hd_device *device);
 /* Copies of any length and alignment, and no byte beside them; in the order of their stream. */
 void device_check_copies(struct hd_device *device);
 
+/* Every stage of layers has the bits of its twin on the host. */
+void device_check_layers(struct hd_device *device);
+
 /* Host memory, or the device's filled from it. */
 float *device_host(struct hd_device *device, size_t bytes);
 float *device_filled(struct hd_device *device, const float *values, size_t count);

@@ -32,6 +32,13 @@ static void test_stages(void **state) {
 	end(device);
 }
 
+static void test_layers(void **state) {
+	struct hd_device *device = begin((struct hd_fake_config){.seed = 1});
+
+	device_check_layers(device);
+	end(device);
+}
+
 static void test_copies(void **state) {
 	for (uint64_t seed = 1; seed <= 3; seed++) {
 		struct hd_device *device
@@ -258,6 +265,7 @@ static void test_counts_misuse_by_a_copy(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stages),
+		cmocka_unit_test(test_layers),
 		cmocka_unit_test(test_copies),
 		cmocka_unit_test(test_flags_come_before_the_end),
 		cmocka_unit_test(test_streams_keep_their_order),
