@@ -9,6 +9,7 @@
  */
 #include "hd_options.h"
 #include "hd_row_model.h"
+#include "train_far.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -101,7 +102,7 @@ static int prepare(struct train *train) {
 	if (heddle_spec_value_count(train->spec) != train->values)
 		return train_fail(EX_USAGE, "model: too many parameters (HD_MODEL_BYTES_MAX)");
 	train->params = malloc(train->values * sizeof(float));
-	return train->params ? EX_OK : train_no_memory("the model");
+	return train->params ? train_far_open(train) : train_no_memory("the model");
 }
 
 /* Generated data as a file, for other programs. */
@@ -142,6 +143,7 @@ static int write_data(const struct train_options *options) {
 }
 
 static void finish(struct train *train) {
+	train_far_close(train);
 	free(train->params);
 	heddle_spec_destroy(train->spec);
 	hd_compute_fini(&train->compute);

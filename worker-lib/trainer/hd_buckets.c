@@ -58,12 +58,20 @@ void hd_bucket_pack(
 	const float *from = gradient + hd_bucket_first(buckets, index);
 	const uint64_t values = hd_bucket_values(buckets, index);
 	const float weight = (float)share->samples;
-	float *head = buffer + buckets->each;
 
 	for (uint64_t i = 0; i < values; i++)
 		buffer[i] = weight * from[i];
 	memset(buffer + values, 0, (buckets->each - values) * sizeof *buffer);
-	head[SAMPLES] = weight;
+	hd_bucket_head(buckets, index, share, buffer + buckets->each);
+}
+
+void hd_bucket_head(
+	const struct hd_buckets *buckets,
+	uint32_t index,
+	const struct hd_share *share,
+	float *head
+) {
+	head[SAMPLES] = (float)share->samples;
 	head[LOSS] = (float)(share->loss * share->samples);
 	head[MEMBERS] = 1;
 	head[JOINING] = 0;
@@ -77,7 +85,10 @@ void hd_bucket_pack_joining(const struct hd_buckets *buckets, float *buffer) {
 }
 
 struct hd_total hd_bucket_total(const struct hd_buckets *buckets, const float *sum) {
-	const float *head = sum + buckets->each;
+	return hd_head_total(sum + buckets->each);
+}
+
+struct hd_total hd_head_total(const float *head) {
 	const double members = round((double)head[MEMBERS]), samples = (double)head[SAMPLES];
 	const bool any = members >= 1;
 
@@ -97,6 +108,10 @@ bool hd_total_has_mean(const struct hd_total *total) {
 		&& isfinite(total->loss);
 }
 
+float hd_total_factor(const struct hd_total *total, float scale) {
+	return (float)((double)scale / total->samples);
+}
+
 void hd_bucket_mean(
 	const struct hd_buckets *buckets,
 	uint32_t index,
@@ -105,7 +120,7 @@ void hd_bucket_mean(
 	float *sum
 ) {
 	const uint64_t values = hd_bucket_values(buckets, index);
-	const float factor = (float)((double)scale / total->samples);
+	const float factor = hd_total_factor(total, scale);
 
 	for (uint64_t i = 0; i < values; i++)
 		sum[i] *= factor;

@@ -59,12 +59,22 @@ void hd_bucket_pack(
 	const struct hd_share *share,
 	float *buffer
 );
+/* The head alone: HD_BUCKET_HEAD values. */
+void hd_bucket_head(
+	const struct hd_buckets *buckets,
+	uint32_t index,
+	const struct hd_share *share,
+	float *head
+);
 /* Fills the buffer of a worker that has no model yet. */
 void hd_bucket_pack_joining(const struct hd_buckets *buckets, float *buffer);
 /* Reads the head of a sum. */
 struct hd_total hd_bucket_total(const struct hd_buckets *buckets, const float *sum);
+struct hd_total hd_head_total(const float *head);
 /* Whether there is a mean: of one sample or more, with a finite loss. */
 bool hd_total_has_mean(const struct hd_total *total);
+/* With which a sum is multiplied to be the mean times `scale`. total->samples: above 0. */
+float hd_total_factor(const struct hd_total *total, float scale);
 /* Makes the sum of a bucket the mean times `scale`, in place. total->samples: above 0. */
 void hd_bucket_mean(
 	const struct hd_buckets *buckets,

@@ -24,6 +24,18 @@ struct train_reduce {
 };
 extern const struct hd_option train_reduce_options[];
 
+/* --device: where the model is computed (train_far.h). */
+enum train_device_kind {
+	TRAIN_DEVICE_CPU,
+	TRAIN_DEVICE_CUDA,
+	TRAIN_DEVICE_AUTO,
+};
+struct train_device {
+	enum train_device_kind kind;
+	uint32_t number; /* of CUDA */
+};
+extern const struct hd_option train_device_options[];
+
 struct train_options {
 	const char *data, *model, *schedule, *json, *write_data, *loss_log;
 	uint32_t batch, tau_max, inflight, eval_every;
@@ -54,6 +66,7 @@ struct train_options {
 	uint32_t labels; /* shards of a client, by label; 0: rows are dealt evenly */
 	bool evaluate, local, synchronous, quiet;
 	uint32_t every_ms, join_ms;
+	struct train_device device;
 };
 
 struct train {
@@ -67,6 +80,7 @@ struct train {
 	struct heddle_spec *spec;
 	uint64_t values;
 	float *params;
+	struct train_far *far; /* the model on a GPU; NULL: it is computed on the host */
 	hd_ns begun;
 	float scale; /* of updates from now on; */
 	float step_scale; /* factor of the server's step with them */

@@ -2,6 +2,7 @@
 /* Options of heddle-train that are of --sync allreduce only, and options that exclude each other. */
 #include "hd_option.h"
 #include "hd_options.h"
+#include "train_far.h"
 
 #include <sysexits.h>
 
@@ -116,6 +117,10 @@ void train_default(struct train_options *options) {
 }
 
 int train_check(const struct train_options *options) {
+	const int status = train_check_device(options);
+
+	if (status >= 0)
+		return status;
 	if (options->is_federated
 	    && (options->local || options->filtered || options->sparse
 		|| options->sync != HD_SYNC_NONE))

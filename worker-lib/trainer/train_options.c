@@ -6,7 +6,6 @@
 #include "hd_option.h"
 #include "hd_options.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
 
@@ -240,6 +239,7 @@ static const struct hd_option option_table[] = {
 		"limit in MiB for data, model and updates, in addition to the program itself; a\n"
 		"worker that needs more prints for what, and exits (no limit)"
 	),
+	HD_OPTION_TABLE(train_device_options, struct train_options, device),
 	HD_OPTION_REAL(
 		"compute-ms",
 		"X",

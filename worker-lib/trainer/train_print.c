@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An evaluation as a line of JSON. */
-#include "hd_options.h"
+#include "train_far.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,10 @@ int train_print_evaluation(
 	hd_ns now = hd_compute_now();
 	double accuracy, loss, right, train_loss;
 	char training[40] = "";
+	const int status = train_far_fetch(train);
 
+	if (status != EX_OK)
+		return status;
 	hd_model_evaluate(train->model, train->params, &train->test, &accuracy, &loss);
 	if (train->options.is_federated) {
 		hd_model_evaluate(train->model, train->params, &train->train, &right, &train_loss);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "hd_kernels.h"
 #include "hd_number.h"
+#include "train_far.h"
 #include "train_steps.h"
 
 #include <errno.h>
@@ -64,23 +64,49 @@ int train_steps_init(struct train_steps *steps, const struct train *train) {
 	if (rc == -EINVAL)
 		return train_fail(EX_USAGE, "admm: rho or the rate is out of its limits");
 	if (options->local_steps > 1 || options->admm > 0.0f) {
-		steps->grad = malloc(train->values * sizeof(float));
-		steps->kept = malloc(train->values * sizeof(float));
+		steps->grad = train_array(train, train->values);
+		steps->kept = train_array(train, train->values);
 		if (!steps->grad || !steps->kept)
 			rc = -ENOMEM;
 	}
 	return rc < 0 ? train_no_memory("local steps") : EX_OK;
 }
 
-void train_steps_fini(struct train_steps *steps) {
+void train_steps_fini(struct train_steps *steps, const struct train *train) {
 	hd_admm_fini(&steps->admm);
-	free(steps->grad);
-	free(steps->kept);
+	train_array_free(train, steps->grad);
+	train_array_free(train, steps->kept);
 	*steps = (struct train_steps){0};
 }
 
 int train_gradient(struct train *train, float *grad, struct train_summary *summary) {
 	return train_gradient_of(train, grad, true, hd_compute_now(), summary);
+}
+
+void train_watch(const struct train *train, const struct hd_model_watch *watch) {
+	if (train->far)
+		train_far_watch(train, watch);
+	else
+		hd_model_watch(train->model, watch);
+}
+
+static int on_host(const struct train *train, float *grad, double *loss) {
+	const struct hd_sampler *sampler = &train->sampler;
+
+	if (hd_model_by_row(train->model))
+		*loss = hd_model_gradient_rows(
+			train->model,
+			train->params,
+			&train->train,
+			sampler->picked,
+			sampler->batch,
+			grad
+		);
+	else
+		*loss = hd_model_gradient(
+			train->model, train->params, sampler->x, sampler->y, sampler->batch, grad
+		);
+	return EX_OK;
 }
 
 int train_gradient_of(
@@ -90,25 +116,16 @@ int train_gradient_of(
 	hd_ns begun,
 	struct train_summary *summary
 ) {
-	struct hd_sampler *sampler = &train->sampler;
 	char error[HD_TEXT_BYTES_MAX];
+	double loss;
 	int rc;
 
 	if (next)
-		hd_sampler_next(sampler);
-	if (hd_model_by_row(train->model))
-		summary->loss_sum += hd_model_gradient_rows(
-			train->model,
-			train->params,
-			&train->train,
-			sampler->picked,
-			sampler->batch,
-			grad
-		);
-	else
-		summary->loss_sum += hd_model_gradient(
-			train->model, train->params, sampler->x, sampler->y, sampler->batch, grad
-		);
+		hd_sampler_next(&train->sampler);
+	rc = train->far ? train_far_gradient(train, grad, &loss) : on_host(train, grad, &loss);
+	if (rc != EX_OK)
+		return rc;
+	summary->loss_sum += loss;
 	summary->steps++;
 	rc = hd_compute_pad(&train->compute, begun, error, sizeof error);
 	return rc == -EINVAL ? train_fail(EX_DATAERR, "%s", error) : EX_OK;
@@ -119,14 +136,18 @@ int train_gradient_of(
 static int
 average(struct train_steps *steps, struct train *train, float *update, struct train_summary *summary
 ) {
+	const uint64_t values = train->values;
 	const float *last = update;
 	int rc = train_gradient(train, update, summary);
 
 	for (uint32_t i = 1; rc == EX_OK && i < train->options.local_steps; i++) {
-		for (uint64_t k = 0; k < train->values; k++)
-			train->params[k] -= train->options.rate * last[k];
-		rc = train_gradient(train, steps->grad, summary);
-		hd_add_f32(update, steps->grad, train->values);
+		rc = train_array_add(
+			train, train_params(train), -train->options.rate, last, values
+		);
+		if (rc == EX_OK)
+			rc = train_gradient(train, steps->grad, summary);
+		if (rc == EX_OK)
+			rc = train_array_add(train, update, 1, steps->grad, values);
 		last = steps->grad;
 	}
 	return rc;
@@ -160,10 +181,12 @@ int train_steps_compute(
 
 	if (!steps->grad)
 		return train_gradient(train, update, summary);
-	memcpy(steps->kept, train->params, train->values * sizeof(float));
-	rc = steps->admm.values > 0 ? agree(steps, train, update, summary) :
-				      average(steps, train, update, summary);
-	memcpy(train->params, steps->kept, train->values * sizeof(float));
+	rc = train_array_copy(train, steps->kept, train_params(train), train->values);
+	if (rc == EX_OK)
+		rc = steps->admm.values > 0 ? agree(steps, train, update, summary) :
+					      average(steps, train, update, summary);
+	if (rc == EX_OK)
+		rc = train_array_copy(train, train_params(train), steps->kept, train->values);
 	return rc;
 }
 

@@ -16,8 +16,8 @@ struct train_steps {
 
 /* Each returns an exit status. */
 int train_steps_init(struct train_steps *steps, const struct train *train);
-void train_steps_fini(struct train_steps *steps);
-/* The update to push, from the model in train->params, which stays. Counts gradients in summary. */
+void train_steps_fini(struct train_steps *steps, const struct train *train);
+/* The update to push, from the model in train_params(), which stays. Counts gradients in summary. */
 int train_steps_compute(
 	struct train_steps *steps,
 	struct train *train,
@@ -29,7 +29,9 @@ void train_steps_end(struct train_steps *steps, const struct heddle_status *stat
 /* The factor of the update: 1 with ADMM, whose next model is a mean. */
 float train_steps_scale(const struct train_steps *steps, const struct train *train);
 
-/* One minibatch's gradient at train->params, padded to --compute-ms. An exit status. */
+/* As hd_model_watch(), wherever the model is computed. */
+void train_watch(const struct train *train, const struct hd_model_watch *watch);
+/* One minibatch's gradient at train_params(), in an array of train_array(), padded to --compute-ms. An exit status. */
 int train_gradient(struct train *train, float *grad, struct train_summary *summary);
 /* The same, of the next minibatch or the last one again, in a step that begun then. */
 int train_gradient_of(

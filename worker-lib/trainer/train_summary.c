@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "train_far.h"
 #include "train_summary.h"
 
 #include <errno.h>
@@ -303,11 +304,13 @@ static json_t *summary_of(struct train *train, const struct train_summary *summa
 	hd_model_evaluate(train->model, train->params, &train->test, &accuracy, &loss);
 	print_crc(train, crc);
 	whole = json_pack(
-		"{s:s, s:i, s:f, s:f, s:f, s:o, s:I, s:f, s:f, s:f, s:f, s:s}",
+		"{s:s, s:i, s:s, s:f, s:f, s:f, s:o, s:I, s:f, s:f, s:f, s:f, s:s}",
 		"role",
 		summary->role,
 		"rank",
 		summary->rank,
+		"device",
+		train_device_name(train),
 		"seconds",
 		(double)(hd_compute_now() - train->begun) * 1e-9,
 		"cpu_s",
@@ -343,6 +346,9 @@ int train_summary_write(struct train *train, struct train_summary *summary) {
 
 	if (!path)
 		return EX_OK;
+	rc = train_far_fetch(train);
+	if (rc != EX_OK)
+		return rc;
 	json = summary_of(train, summary);
 	file = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
 	if (!json || !file) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker of synchronous training by all-reduce: its beginning, its stages in turn, its end. */
-#include "train_sync.h"
+#include "train_sync_far.h"
 #include "train_waits.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ static int take_memory(struct train_sync *sync) {
 	sync->give = calloc(all, sizeof(float));
 	sync->sum = calloc(all, sizeof(float));
 	return sync->grad && sync->momentum && sync->give && sync->sum ?
-		EX_OK :
+		train_sync_far_init(sync) :
 		train_no_memory("gradients");
 }
 
@@ -185,6 +185,7 @@ static void give_memory_back(struct train_sync *sync) {
 	for (uint32_t i = 0; i < HD_BUCKETS_MAX; i++)
 		heddle_ticket_free(sync->ticket[i]);
 	hd_sampler_fini(&sync->train->sampler);
+	train_sync_far_fini(sync);
 	free(sync->grad);
 	free(sync->momentum);
 	free(sync->give);

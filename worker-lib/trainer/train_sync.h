@@ -43,6 +43,11 @@ enum train_end {
 	TRAIN_END_FAILED, /* with the exit status in train_sync.status */
 };
 
+/* The arrays of steps, where the model is computed: the host's below, or others on a GPU. */
+struct train_sync_arrays {
+	float *grad, *momentum, *give, *sum;
+};
+
 struct train_sync {
 	struct train *train;
 	struct heddle *fabric;
@@ -52,6 +57,8 @@ struct train_sync {
 	struct hd_buckets buckets;
 	float *grad, *momentum;
 	float *give, *sum; /* buffers of all buckets */
+	struct train_sync_arrays at;
+	float *heads; /* of the buckets in registered memory; NULL: no GPU (train_sync_far.h) */
 	char settings[HD_STATE_BYTES]; /* on which all must agree */
 	enum train_stage stage;
 	int status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who has the model: attending others' steps, the roll, the model from its source, and the comparison of all models. */
-#include "train_sync.h"
+#include "train_sync_far.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -229,6 +229,24 @@ static void note_model(struct train_sync *sync, const struct hd_roll *roll) {
 	sync->compared = false;
 }
 
+/* By way of the host's memory, wherever the model is. */
+static enum train_end
+share_model(struct train_sync *sync, const struct hd_roll *roll, uint32_t rank) {
+	enum train_end end = TRAIN_END_DONE;
+
+	sync->status = train_sync_far_read(sync);
+	if (sync->status != EX_OK)
+		return TRAIN_END_FAILED;
+	if (roll->source == rank && !sync->has_model)
+		end = make_initial(sync);
+	if (end == TRAIN_END_DONE)
+		end = pass_model(sync, roll, roll->source == rank);
+	if (end != TRAIN_END_DONE)
+		return end;
+	sync->status = train_sync_far_write(sync);
+	return sync->status == EX_OK ? TRAIN_END_DONE : TRAIN_END_FAILED;
+}
+
 enum train_end train_sync_roll(struct train_sync *sync) {
 	const uint32_t rank = (uint32_t)sync->summary.rank;
 	const struct hd_roll_answer answer = {rank, sync->has_model, sync->sure, sync->step};
@@ -241,10 +259,7 @@ enum train_end train_sync_roll(struct train_sync *sync) {
 		return end;
 	roll = hd_roll_read(sync->maxima);
 	if (!roll.complete) {
-		if (roll.source == rank && !sync->has_model)
-			end = make_initial(sync);
-		if (end == TRAIN_END_DONE)
-			end = pass_model(sync, &roll, roll.source == rank);
+		end = share_model(sync, &roll, rank);
 		if (end != TRAIN_END_DONE)
 			return end;
 		note_model(sync, &roll);
@@ -271,6 +286,9 @@ enum train_end train_sync_check(struct train_sync *sync) {
 	uint8_t hash[HD_HASH_BYTES];
 	enum train_end end;
 
+	sync->status = train_sync_far_read(sync);
+	if (sync->status != EX_OK)
+		return TRAIN_END_FAILED;
 	hash_model(sync, hash);
 	hd_equal_pack(hash, sync->maxima);
 	end = greatest(sync, HD_EQUAL_VALUES, "heddle-train: are all equal", &status);

@@ -5,9 +5,10 @@
  */
 #include "hd_kernels.h"
 #include "train_steps.h"
-#include "train_sync.h"
+#include "train_sync_far.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 #include <sysexits.h>
 
@@ -25,16 +26,22 @@ static void start_buckets(struct train_sync *sync, uint32_t ready) {
 		.ends
 		= options->seconds > 0.0 && seconds + sync->step_ms * 1e-3 >= options->seconds,
 	};
-	const struct heddle_collective_options how = train_sync_bucket(sync);
+	struct heddle_collective_options how = train_sync_bucket(sync);
 
+	how.memory = train_memory_kind(sync->train);
+	how.stream = train_far_stream(sync->train);
 	for (; sync->started < ready && sync->start_error == 0; sync->started++) {
 		const uint32_t i = sync->started;
-		float *give = sync->give + i * values;
+		float *give = sync->at.give + i * values, *sum = sync->at.sum + i * values;
 
-		hd_bucket_pack(buckets, i, sync->grad, &share, give);
-		sync->start_error = heddle_allreduce_start(
-			sync->fabric, give, sync->sum + i * values, values, &how, &sync->ticket[i]
-		);
+		if (!sync->train->far)
+			hd_bucket_pack(buckets, i, sync->grad, &share, give);
+		else if (train_sync_far_pack(sync, i, &share) != EX_OK)
+			sync->start_error = -EIO;
+		if (sync->start_error == 0)
+			sync->start_error = heddle_allreduce_start(
+				sync->fabric, give, sum, values, &how, &sync->ticket[i]
+			);
 		if (sync->start_error != 0)
 			return;
 	}
@@ -59,15 +66,26 @@ static int compute(struct train_sync *sync) {
 	const struct hd_model_watch watch = {on_ready, sync};
 	int status;
 
-	hd_model_watch(train->model, &watch);
+	train_watch(train, &watch);
 	status = train_gradient_of(
-		train, sync->grad, !sync->has_batch, sync->begun, &sync->summary
+		train, sync->at.grad, !sync->has_batch, sync->begun, &sync->summary
 	);
-	hd_model_watch(train->model, &(struct hd_model_watch){0});
+	train_watch(train, &(struct hd_model_watch){0});
 	sync->has_batch = true;
 	if (status == EX_OK)
 		start_buckets(sync, sync->buckets.count);
 	return status;
+}
+
+static enum train_end total_of(struct train_sync *sync, uint32_t i, struct hd_total *total) {
+	if (!sync->train->far) {
+		*total = hd_bucket_total(
+			&sync->buckets, sync->sum + i * hd_bucket_buffer(&sync->buckets)
+		);
+		return TRAIN_END_DONE;
+	}
+	sync->status = train_sync_far_total(sync, i, total);
+	return sync->status == EX_OK ? TRAIN_END_DONE : TRAIN_END_FAILED;
 }
 
 /* All of them, as the others have started them, too. */
@@ -79,11 +97,9 @@ wait_for_buckets(struct train_sync *sync, struct hd_total *totals, struct heddle
 	for (uint32_t i = 0; i < sync->started && all <= TRAIN_END_STAGE; i++) {
 		enum train_end end = train_sync_wait(sync, sync->ticket[i], status);
 
-		all = end > all ? end : all;
 		if (end == TRAIN_END_DONE)
-			totals[i] = hd_bucket_total(
-				&sync->buckets, sync->sum + i * hd_bucket_buffer(&sync->buckets)
-			);
+			end = total_of(sync, i, &totals[i]);
+		all = end > all ? end : all;
 	}
 	sync->summary.sync.wait_ns += hd_compute_now() - begun;
 	if (all <= TRAIN_END_STAGE && sync->start_error != 0)
@@ -119,15 +135,44 @@ static enum train_end diverged(struct train_sync *sync, const char *what) {
 	return TRAIN_END_FAILED;
 }
 
+/* Makes one step of a bucket's values with their mean. An exit status. */
+static int move_bucket(struct train_sync *sync, uint32_t i, const struct hd_total *total) {
+	struct train *train = sync->train;
+	const struct train_options *options = &train->options;
+	const struct hd_buckets *buckets = &sync->buckets;
+	const struct hd_sgd sgd = {options->rate, options->momentum, options->decay};
+	const uint64_t first = hd_bucket_first(buckets, i);
+	float *sum = sync->sum + i * hd_bucket_buffer(buckets);
+
+	if (train->far)
+		return train_sync_far_move(sync, i, total);
+	hd_bucket_mean(buckets, i, total, train->scale, sum);
+	(void)hd_sgd_apply(
+		train->params + first,
+		sync->momentum + first,
+		sum,
+		hd_bucket_values(buckets, i),
+		&sgd
+	);
+	return EX_OK;
+}
+
+/* An exit status. */
+static int find_if_finite(const struct train *train, bool *finite) {
+	if (train->far)
+		return train_far_is_finite(train, finite);
+	*finite = hd_find_not_finite_f32(train->params, train->values) == train->values;
+	return EX_OK;
+}
+
 static enum train_end move_model(
 	struct train_sync *sync,
 	const struct hd_total *totals,
 	const struct heddle_status *status
 ) {
 	struct train *train = sync->train;
-	const struct train_options *options = &train->options;
 	const struct hd_buckets *buckets = &sync->buckets;
-	const struct hd_sgd sgd = {options->rate, options->momentum, options->decay};
+	bool finite = false;
 
 	for (uint32_t i = 0; i < buckets->count; i++)
 		if (!hd_total_has_mean(&totals[i]))
@@ -135,24 +180,19 @@ static enum train_end move_model(
 	train->owned = train->owned
 		|| (status->scale > 0.0f && (status->scale > 1.0f || status->scale < 1.0f));
 	for (uint32_t i = 0; i < buckets->count; i++) {
-		float *sum = sync->sum + i * hd_bucket_buffer(buckets);
-		const uint64_t first = hd_bucket_first(buckets, i);
-
 		train->scale = scale_of(sync, status, totals[i].members);
-		hd_bucket_mean(buckets, i, &totals[i], train->scale, sum);
-		(void)hd_sgd_apply(
-			train->params + first,
-			sync->momentum + first,
-			sum,
-			hd_bucket_values(buckets, i),
-			&sgd
-		);
+		sync->status = move_bucket(sync, i, &totals[i]);
+		if (sync->status != EX_OK)
+			return TRAIN_END_FAILED;
 		train->averaged = totals[i].members;
 		if (totals[i].joining)
 			sync->stage = TRAIN_STAGE_ROLL;
 		sync->ended = sync->ended || totals[i].ends;
 	}
-	if (hd_find_not_finite_f32(train->params, train->values) < train->values)
+	sync->status = find_if_finite(train, &finite);
+	if (sync->status != EX_OK)
+		return TRAIN_END_FAILED;
+	if (!finite)
 		return diverged(sync, "the model is");
 	sync->step++;
 	sync->has_batch = false;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loop of an asynchronous worker, and its reference in one process.
+ * The loop of an asynchronous worker.
  *
  *   pull (if there is something newer) -> gradient, padded -> push: in flight while the next one computes
  *
  * At most --inflight pushes are in flight, each with a gradient buffer of its own that is lent to the library. A
  * dropped push needs no action but the next pull.
  */
-#include "hd_kernels.h"
+#include "train_far.h"
 #include "train_filter.h"
 #include "train_loss.h"
 #include "train_sparse.h"
@@ -17,7 +17,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <time.h>
@@ -47,101 +46,6 @@ static void pause_ms(unsigned ms) {
 
 	(void)nanosleep(&span, NULL);
 }
-
-/* --- local ---------------------------------------------------------------------------------- */
-
-/* The server's step with an update that was sent. */
-static void
-step(struct train *train,
-     float *momentum,
-     const float *grad,
-     uint16_t *half,
-     struct train_sparse *sparse) {
-	const struct train_options *options = &train->options;
-	const float *x = sparse->data;
-	const struct hd_sgd sgd = {options->rate, options->momentum, options->decay};
-	uint8_t dtype = (uint8_t)options->payload;
-
-	if (options->sparse && train_sparse_pack(sparse, grad, train->values)) {
-		for (size_t i = 0; i < sparse->run_count; i++) {
-			const struct heddle_range *run = &sparse->runs[i];
-
-			(void)hd_sgd_apply(
-				train->params + run->first,
-				momentum + run->first,
-				x,
-				run->count,
-				&sgd
-			);
-			x += run->count;
-		}
-		return;
-	}
-	if (!hd_dtype_is_half(dtype)) {
-		(void)hd_sgd_apply(train->params, momentum, grad, train->values, &sgd);
-		return;
-	}
-	hd_half_from_f32(dtype, half, grad, train->values, 1);
-	(void)hd_sgd_apply_half(dtype, train->params, momentum, half, train->values, &sgd);
-}
-
-int train_local(struct train *train) {
-	const struct train_options *options = &train->options;
-	struct train_summary summary = {.role = "local"};
-	struct train_sparse sparse = {0};
-	struct train_filter filter = {0};
-	struct train_loss loss = {0};
-	float *grad = malloc(train->values * sizeof(float));
-	float *momentum = calloc(train->values, sizeof(float));
-	struct train_model server = {
-		.params = malloc(train->values * sizeof(float)),
-		.momentum = momentum,
-		.values = train->values,
-		.sgd = {options->rate, options->momentum, options->decay},
-	};
-	uint16_t *half = malloc(train->values * sizeof(uint16_t));
-	int status = EX_OK;
-
-	if (!grad || !momentum || !half || !server.params
-	    || train_sparse_init(&sparse, train->values) < 0
-	    || hd_sampler_init(&train->sampler, &train->train, 0, 1, options->batch, options->seed)
-		    < 0)
-		status = train_no_memory("the reference");
-	if (status == EX_OK && heddle_spec_initialize_model(train->spec, train->params) < 0)
-		status = train_fail(EX_USAGE, "%s", heddle_last_error());
-	if (status == EX_OK)
-		status = train_filter_init(&filter, train, NULL);
-	if (status == EX_OK)
-		status = train_loss_open(&loss, train, 0);
-	if (status == EX_OK && server.params)
-		memcpy(server.params, train->params, train->values * sizeof(float));
-	while (status == EX_OK && !train_enough(train, summary.steps)) {
-		status = train_gradient(train, grad, &summary);
-		train_loss_row(&loss, train, NULL, summary.steps, &summary);
-		if (filter.filter)
-			train_filter_local(&filter, train, &server, grad, summary.steps);
-		else
-			step(train, momentum, grad, half, &sparse);
-	}
-	if (status == EX_OK && filter.filter)
-		train_filter_local_flush(&filter, train, &server);
-	train_filter_summary(&filter, &summary);
-	if (train_loss_close(&loss, train) != EX_OK && status == EX_OK)
-		status = EX_IOERR;
-	summary.version = summary.steps;
-	if (status == EX_OK)
-		status = train_summary_write(train, &summary);
-	hd_sampler_fini(&train->sampler);
-	train_filter_fini(&filter);
-	train_sparse_fini(&sparse);
-	free(server.params);
-	free(half);
-	free(momentum);
-	free(grad);
-	return status;
-}
-
-/* --- over the fabric ------------------------------------------------------------------------ */
 
 /* Waits in slices. True when the ticket is in the state; false: a signal, or the run or this worker's time is over. */
 static bool wait_for(
@@ -218,7 +122,9 @@ static int pull(struct worker *worker) {
 	newer.conditional = worker->version != 0;
 	newer.have = worker->version;
 	newer.payload = worker->train->options.pull_payload;
-	rc = heddle_pull_start(worker->fabric, worker->train->params, &newer, &ticket);
+	newer.memory = train_memory_kind(worker->train);
+	newer.stream = train_far_stream(worker->train);
+	rc = heddle_pull_start(worker->fabric, train_params(worker->train), &newer, &ticket);
 	if (rc < 0)
 		return rc;
 	if (!wait_for(worker, ticket, HEDDLE_WAIT_OUTCOME, &status)) {
@@ -316,6 +222,8 @@ static int push(struct worker *worker, uint32_t slot) {
 	lend.borrow = 1;
 	lend.payload = worker->train->options.payload;
 	lend.scale = train_steps_scale(&worker->own, worker->train);
+	lend.memory = train_memory_kind(worker->train);
+	lend.stream = train_far_stream(worker->train);
 	rc = begin_push(worker, slot, &lend);
 	if (rc != 0)
 		return rc < 0 ? rc : 0; /* no value is significant */
@@ -462,14 +370,18 @@ static bool all_ended(const struct worker *worker) {
 /* Ends transfers in flight, within a limit, and sends held values; then pulls the final model, for the summary. */
 static void drain(struct worker *worker) {
 	hd_ns until = hd_compute_now() + (train_stop ? STOP_MS : DRAIN_MS) * HD_MS;
+	struct heddle_pull_options last = HEDDLE_PULL_OPTIONS_INIT;
+	const struct train *train = worker->train;
 	uint64_t version;
 
+	last.memory = train_memory_kind(train);
+	last.stream = train_far_stream(train);
 	end_pushes(worker, &until);
 	if (!worker->ticket[0])
 		flush(worker, &until);
 	/* When pushes did not end, the server does not answer: then the present model is the final one. */
 	if (!train_stop && all_ended(worker) && heddle_time_left_ms(worker->fabric) < 0
-	    && train_pull(worker->fabric, worker->train->params, NULL, 2000, &version) == 0)
+	    && train_pull(worker->fabric, train_params(train), &last, 2000, &version) == 0)
 		worker->version = version;
 	train_filter_summary(&worker->filter, &worker->summary);
 	train_summary_fabric(&worker->summary, worker->fabric);
@@ -508,7 +420,7 @@ static int begin(struct worker *worker) {
 	for (uint64_t i = 0; i < options->first_step; i++)
 		hd_sampler_next(&train->sampler);
 	for (uint32_t i = 0; i < options->inflight; i++) {
-		worker->grad[i] = malloc(train->values * sizeof(float));
+		worker->grad[i] = train_array(train, train->values);
 		if (!worker->grad[i])
 			return train_no_memory("gradients");
 		if (options->sparse && train_sparse_init(&worker->sparse[i], train->values) < 0)
@@ -542,10 +454,10 @@ int train_worker(struct train *train) {
 		if (worker.ticket[i])
 			take_result(&worker, i);
 		train_sparse_fini(&worker.sparse[i]);
-		free(worker.grad[i]);
+		train_array_free(train, worker.grad[i]);
 	}
 	train_filter_fini(&worker.filter);
-	train_steps_fini(&worker.own);
+	train_steps_fini(&worker.own, train);
 	worker.summary.version = HEDDLE_VERSION_COUNTER(worker.version);
 	if (status == EX_OK)
 		status = train_summary_write(train, &worker.summary);

@@ -587,8 +587,8 @@ class Trainer(unittest.TestCase):
             "data write-data federated straggling client-labels model batch lr momentum weight-decay tau-max div-max "
             "sync bucket-kib check-every wait-ms step-log integrity staleness payload pull-payload filter filter-block "
             "filter-flush local-steps admm seed first-step memory-mb compute-ms compute-schedule inflight synchronous "
-            "steps seconds eval-every join-ms grace shards scale-rate json loss-log quiet log-json local evaluate "
-            "every-ms target target-commits help version".split()))
+            "steps seconds device eval-every join-ms grace shards scale-rate json loss-log log-json local evaluate "
+            "quiet every-ms target target-commits help version".split()))
 
 
 if __name__ == "__main__":
