@@ -16,7 +16,7 @@ from processes import Program, check, write_keys
 
 CONTROLLER, LIBRARY, PACKAGE = sys.argv[1:4]
 HERE = pathlib.Path(__file__).parent
-SCRIPT, GROUP = HERE / "python_ddp.py", HERE / "python_group.py"
+SCRIPT, GROUP, MISTAKES = HERE / "python_ddp.py", HERE / "python_group.py", HERE / "python_mistakes.py"
 EXAMPLE = HERE.parents[2] / "worker-lib/examples/ddp.py"
 DIES, PATIENCE_S = 1, 240
 
@@ -69,6 +69,7 @@ def main():
         check_all("overflow", "two steps skipped", controller.address, keys)
         check_all("sampler", "each row once", controller.address, keys)
         check_all("all", "as on Gloo", controller.address, keys, (GROUP,))
+        check_all("all", "each has its error", controller.address, keys, (MISTAKES,))
         check_example(controller.address, keys)
         check_deaths("death", "finished with", controller.address, keys)
         check_deaths("group", "then an error", controller.address, keys)

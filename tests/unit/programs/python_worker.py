@@ -295,6 +295,7 @@ def test_errors(job):
     raised(ValueError, "contiguous", job.allreduce, numpy.ones((4, 4), dtype=numpy.float32).T[1:])
     raised(ValueError, "empty", job.allreduce, numpy.ones(0, dtype=numpy.float32))
     raised(ValueError, "read-only", job.allreduce, numpy.frombuffer(bytes(8), dtype=numpy.float32))
+    raised(ValueError, "not aligned", job.allreduce, numpy.zeros(9, dtype=numpy.uint8)[1:].view(numpy.float32))
     raised(ValueError, "sum, average", job.allreduce, x, op="mean")
     raised(ValueError, "fp32, fp16", job.allreduce, x, payload="fp64")
     raised(ValueError, "data has", job.allreduce, x, x[1:])

@@ -13,6 +13,9 @@ FORMATS = {("f", 4): "fp32", ("e", 2): "fp16", ("d", 8): "fp64", ("b", 1): "int8
            ("l", 4): "int32", ("l", 8): "int64", ("q", 8): "int64"}
 
 
+NO_MEMORY = "the tensor has no memory, or not for all of its values: was its storage resized?"
+
+
 class Buffer:
     """Contiguous values of a type of native.TYPES. `owner` keeps the memory alive; `device` is None for host memory."""
 
@@ -25,7 +28,7 @@ class Buffer:
 
 def of(data, writable, types=("fp32",), empty=False):
     """empty: it may have no values; its address is None then. TypeError: not of these types, no array; ValueError: not
-    contiguous, empty, read-only, a tensor that needs autograd."""
+    contiguous, empty, read-only, not aligned, without memory, a tensor that needs autograd."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(data, torch.Tensor):
         return _of_tensor(torch, data, writable, types, empty)
@@ -37,16 +40,30 @@ def tensor_type(tensor):
     return TENSOR_TYPES.get(str(tensor.dtype).partition(".")[2])
 
 
+def has_memory(tensor):
+    """Whether a strided tensor has memory for all of its values. It has not where its storage was freed, as FSDP does,
+    or where it only describes others, as a DTensor."""
+    if tensor.numel() == 0:
+        return True
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+    last = tensor.storage_offset() + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+    return tensor.data_ptr() != 0 and (last + 1) * tensor.element_size() <= storage.nbytes()
+
+
 def _of_tensor(torch, data, writable, types, empty):
     kind = tensor_type(data)
     if kind not in types:
         raise TypeError(f"the tensor's dtype is {data.dtype}, not {_listed(types)}")
     if data.layout != torch.strided or not data.is_contiguous():
         raise ValueError("the tensor is not contiguous: pass tensor.contiguous()")
+    if data.is_neg():
+        raise ValueError("the tensor is a negative view: pass tensor.resolve_neg()")
     if writable and data.requires_grad and data.is_leaf and torch.is_grad_enabled():
         raise ValueError("the tensor requires grad: pass tensor.detach() or use torch.no_grad()")
     if data.numel() == 0 and not empty:
         raise ValueError("the tensor is empty")
+    if data.device.type in ("cpu", "cuda") and not has_memory(data):
+        raise ValueError(NO_MEMORY)
     if data.device.type == "cpu":
         return Buffer(data.data_ptr() or None, data.numel(), kind, data)
     if data.device.type != "cuda":
@@ -84,4 +101,6 @@ def _of_object(data, writable, types, empty):
     else:  # another read-only buffer, as a numpy scalar: its address is had by a copy only
         copy = (ctypes.c_char * view.nbytes).from_buffer_copy(view)
         return Buffer(ctypes.addressof(copy), count, kind, copy)
+    if address % native.TYPE_BYTES[kind] != 0:
+        raise ValueError("the array is not aligned: pass numpy.require(array, requirements=\"A\")")
     return Buffer(address, count, kind, (data, view))

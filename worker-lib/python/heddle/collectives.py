@@ -13,6 +13,8 @@ def block(count: int, index: int, workers: int) -> range:
     """Which of `count` values belong to the member `index` of `workers`, in a reduce-scatter, a scatter and an
     all-to-all. Error (EINVAL): there is no such member."""
     first, length = ctypes.c_uint64(), ctypes.c_uint64()
+    count = native.integer("count", count, ctypes.c_uint64)
+    index, workers = native.integer("index", index, ctypes.c_uint), native.integer("workers", workers, ctypes.c_uint)
     checked(C.heddle_block(count, index, workers, ctypes.byref(first), ctypes.byref(length)))
     return range(first.value, first.value + length.value)
 
@@ -67,7 +69,7 @@ class Collectives:
     into it: do not use the buffer again."""
 
     def _collective(self, what, start, held, arguments, tag, *, wait=None, **fields):
-        options = native.CollectiveOptions(borrow=1, tag=None if tag is None else tag.encode(),
+        options = native.CollectiveOptions(borrow=1, tag=None if tag is None else native.text("tag", tag),
                                            wait_ms=_wait_ms(wait), **fields)
         if held:
             options.memory, options.stream, options.type = held[0].memory, held[0].stream, native.TYPES[held[0].type]
@@ -113,6 +115,7 @@ class Collectives:
     def broadcast_start(self, data: Any, root: int, *, exact: int = 0,
                         wait: Optional[float] = None, least: int = 0, tag: Optional[str] = None) -> Ticket:
         """Starts to copy `data` of the root into `data` of all others."""
+        root = native.integer("root", root)
         values = buffers.of(data, self.rank != root, native.TYPES)
         return self._collective("broadcast", C.heddle_broadcast_start, (values,), (values.address, values.count, root),
                                 tag, exact=exact, wait=wait, least=least)
@@ -126,6 +129,7 @@ class Collectives:
                      wait: Optional[float] = None, least: int = 0, tag: Optional[str] = None) -> Ticket:
         """Starts to add `data` of every worker into `out` of the root, which has as many values (default: in place).
         Elsewhere `out` is not used."""
+        root = native.integer("root", root)
         is_root = self.rank == root
         source = buffers.of(data, is_root and out is None, native.TYPES)
         target = source if out is None or not is_root else buffers.of(out, True, native.TYPES)
@@ -192,7 +196,7 @@ class Collectives:
                      wait: Optional[float] = None, least: int = 0,
                      tag: Optional[str] = None) -> Ticket:
         """As allgather_start(), for the root only: elsewhere `out` is not used."""
-        source, target = buffers.of(data, False, native.TYPES), None
+        source, target, root = buffers.of(data, False, native.TYPES), None, native.integer("root", root)
         if self.rank == root:
             target = buffers.of(out, True, native.TYPES)
             _alike(source, target)
@@ -212,12 +216,13 @@ class Collectives:
                       tag: Optional[str] = None) -> Ticket:
         """Starts to copy to each worker its block (block()) of `data` of the root into `out`. Elsewhere `data` is not
         used, and count is how many values the root has; None: `exact` times those of `out`."""
-        target, source = buffers.of(out, True, native.TYPES), None
+        target, source, root = buffers.of(out, True, native.TYPES), None, native.integer("root", root)
         if self.rank == root:
             source = buffers.of(data, False, native.TYPES)
             _alike(source, target)
         if count is None:
             count = source.count if source else target.count * exact
+        count = native.integer("count", count, ctypes.c_uint64)
         if source and source.count != count:
             raise ValueError(f"data has {source.count} values, and count is {count}")
         _has_room(target, -(-count // exact) if exact else 1)

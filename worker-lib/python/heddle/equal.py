@@ -7,13 +7,17 @@ import sys
 from array import array
 from typing import Any, Mapping
 
+from . import buffers
+
 HASH_BYTES = 32
 
 
 def _bytes_of(torch: Any, data: Any) -> "tuple[str, tuple[Any, Any]]":
     """A text that describes the values; their bytes in the order of their indices, and the owner of these."""
     if torch is not None and isinstance(data, torch.Tensor):
-        held = data.detach().cpu().contiguous()
+        if data.layout == torch.strided and not buffers.has_memory(data):
+            raise ValueError(buffers.NO_MEMORY)
+        held = data.detach().resolve_conj().resolve_neg().cpu().contiguous()
         size = held.numel() * held.element_size()
         memory = (ctypes.c_char * size).from_address(held.data_ptr()) if size > 0 else b""
         return f"{data.dtype} {tuple(data.shape)}", (memory, held)
@@ -30,7 +34,8 @@ def _bytes_of(torch: Any, data: Any) -> "tuple[str, tuple[Any, Any]]":
 
 def digest(*data: Any) -> bytes:
     """The hash (BLAKE2b-256) of arrays, tensors of any dtype, shape and device, or mappings from names to them, such as
-    a state_dict(): of their values, types, shapes, names and order. TypeError: none of these."""
+    a state_dict(): of their values, types, shapes, names and order. TypeError: none of these. ValueError: a tensor
+    without memory."""
     torch, state = sys.modules.get("torch"), hashlib.blake2b(digest_size=HASH_BYTES)
     for item in data:
         for name, one in item.items() if isinstance(item, Mapping) else [("", item)]:

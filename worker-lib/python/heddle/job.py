@@ -18,7 +18,7 @@ from .fabric import Fabric
 from .native import C, checked
 from .sends import Sends
 from .state import StateSharing
-from .ticket import Notifier, Status, Ticket, check_may_wait, is_inside, slice_ms
+from .ticket import Notifier, Status, Ticket, check_may_wait, ends_at, is_inside, slice_ms
 
 POLL_S = 0.01
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO)
@@ -50,7 +50,11 @@ def _log(_, level, text):
 
 
 def _bytes(text):
-    return None if text is None else os.fsencode(text)
+    """ValueError: C would take what comes before a 0."""
+    found = None if text is None else os.fsencode(text)
+    if found is not None and b"\0" in found:
+        raise ValueError(f"{text!r} has a NUL character")
+    return found
 
 
 class Job(Sends, StateSharing):
@@ -83,8 +87,9 @@ class Job(Sends, StateSharing):
                 self._add(spec, Tensor(*tensor))
             C.heddle_spec_set_seed(spec, seed)
             C.heddle_spec_set_sgd(spec, learning_rate, momentum, weight_decay)
-            C.heddle_spec_set_tau_max(spec, tau_max)
-            C.heddle_spec_set_sync(spec, native.choice("sync", native.SYNCS, sync), sync_count)
+            C.heddle_spec_set_tau_max(spec, native.integer("tau_max", tau_max, ctypes.c_uint32))
+            C.heddle_spec_set_sync(spec, native.choice("sync", native.SYNCS, sync),
+                                   native.integer("sync_count", sync_count, ctypes.c_uint32))
             C.heddle_spec_set_staleness(spec, native.choice("staleness", native.STALENESS, staleness), staleness_factor)
             C.heddle_spec_set_div_max(spec, div_max)
             C.heddle_spec_set_integrity(spec, int(integrity))
@@ -111,9 +116,11 @@ class Job(Sends, StateSharing):
 
     @staticmethod
     def _add(spec, tensor):
-        shape = (ctypes.c_uint64 * max(1, len(tensor.shape)))(*tensor.shape)
+        shape = [native.integer(f"shape of {tensor.name}", size, ctypes.c_uint64) for size in tensor.shape]
+        shape = (ctypes.c_uint64 * max(1, len(shape)))(*shape)
         init = native.choice(f"init of {tensor.name}", native.INITS, tensor.init)
-        checked(C.heddle_spec_add_tensor(spec, tensor.name.encode(), shape, len(tensor.shape), init, tensor.scale))
+        name = native.text("name", tensor.name)
+        checked(C.heddle_spec_add_tensor(spec, name, shape, len(tensor.shape), init, tensor.scale))
 
     @staticmethod
     def _rank(rank):
@@ -147,8 +154,9 @@ class Job(Sends, StateSharing):
             raise ValueError(f"ranks: {ranks} has one that is out of range")
         group, handle = Job.__new__(Job), ctypes.c_void_p()
         group._prepare(name)
+        text = native.text("name", name)
         checked(C.heddle_group_open(
-            self._open(), name.encode(), (ctypes.c_int * len(ranks))(*ranks), len(ranks), ctypes.byref(handle)))
+            self._open(), text, (ctypes.c_int * len(ranks))(*ranks), len(ranks), ctypes.byref(handle)))
         group._handle, group.fabric = handle, self.fabric  # the controller runs as long as either of them
         _open_jobs.add(group)
         return group
@@ -158,7 +166,7 @@ class Job(Sends, StateSharing):
     def wait_joined(self, timeout: Optional[float] = None) -> int:
         """Waits until the job is joined; returns the model's version. timeout: seconds. TimedOut; Error: refused."""
         version = ctypes.c_uint64()
-        ends = None if timeout is None else time.monotonic() + timeout
+        ends = ends_at(timeout)
         while True:
             left_ms = slice_ms(ends)
             result = C.heddle_wait_joined(self._open(), left_ms, ctypes.byref(version), None)
@@ -199,6 +207,11 @@ class Job(Sends, StateSharing):
             self.close()
 
     @property
+    def is_closed(self) -> bool:
+        """Whether close() was called."""
+        return self._handle is None
+
+    @property
     def rank(self) -> int:
         """This worker's rank."""
         return checked(C.heddle_rank(self._open()))
@@ -230,6 +243,7 @@ class Job(Sends, StateSharing):
         options = native.PushOptions(memory=source.memory, stream=source.stream, scale=scale,
                                      payload=native.choice("payload", native.PAYLOADS, payload))
         ticket = ctypes.c_void_p()
+        base = native.integer("base", base, ctypes.c_uint64)
         checked(C.heddle_push_start(self._open(), source.address, base, ctypes.byref(options), ctypes.byref(ticket)))
         return self._ticket("push", ticket, (source,))
 
@@ -253,7 +267,7 @@ class Job(Sends, StateSharing):
 
     def superseded(self, base: int) -> bool:
         """Whether the server would drop an update that is still being computed from version `base`."""
-        return bool(C.heddle_is_superseded(self._open(), base))
+        return bool(C.heddle_is_superseded(self._open(), native.integer("base", base, ctypes.c_uint64)))
 
     def _model(self, data, writable):
         buffer = buffers.of(data, writable)
@@ -278,7 +292,7 @@ class Job(Sends, StateSharing):
         """Waits until the job has `count` members (default: world_size) and this worker is one of them; returns the
         Members. timeout: seconds. TimedOut."""
         check_may_wait()
-        ends = None if timeout is None else time.monotonic() + timeout
+        ends = ends_at(timeout)
         count = self.world_size if count is None else count
         while True:
             members = self.members()
@@ -292,7 +306,8 @@ class Job(Sends, StateSharing):
         """The rows of a data set that belong to a worker (default: this one) while the members share
         it: a list of ranges. Error (ENOENT): the worker is no member."""
         ranks = self.members().ranks
-        array, rank = (ctypes.c_int * len(ranks))(*ranks), self.rank if rank is None else rank
+        dataset_size = native.integer("dataset_size", dataset_size, ctypes.c_uint64)
+        array, rank = (ctypes.c_int * len(ranks))(*ranks), self.rank if rank is None else native.integer("rank", rank)
         needed = checked(C.heddle_shard(array, len(ranks), dataset_size, rank, None, 0))
         found = (native.Range * needed)()
         checked(C.heddle_shard(array, len(ranks), dataset_size, rank, found, needed))
@@ -350,7 +365,7 @@ class Job(Sends, StateSharing):
 
 
 def _ms(timeout):
-    return -1 if timeout is None else min(2**31 - 1, max(0, round(1000 * timeout)))
+    return -1 if timeout is None else round(min(2**31 - 1, max(0, 1000 * timeout)))
 
 
 @atexit.register

@@ -45,6 +45,7 @@ class Lists(Collectives):
     def broadcast_list_start(self, data: Iterable[Any], root: int, *, exact: int = 0, wait: Optional[float] = None,
                              least: int = 0, tag: Optional[str] = None) -> Ticket:
         """Starts to copy the arrays of the root into those of all others."""
+        root = native.integer("root", root)
         return self._list("broadcast", C.heddle_broadcast_list_start, data, tag, root, changes=self.rank != root,
                           exact=exact, wait=wait, least=least)
 
@@ -57,6 +58,7 @@ class Lists(Collectives):
                           ranked: bool = False, exact: int = 0, wait: Optional[float] = None, least: int = 0,
                           tag: Optional[str] = None) -> Ticket:
         """Starts to add the arrays of every worker into those of the root. Elsewhere they keep their values."""
+        root = native.integer("root", root)
         return self._list("reduce", C.heddle_reduce_list_start, data, tag, root, changes=self.rank == root,
                           exact=exact, wait=wait, least=least, **_reduction(op, payload, ranked))
 

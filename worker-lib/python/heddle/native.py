@@ -4,6 +4,7 @@ interpreter's lock during every call."""
 import ctypes
 import ctypes.util
 import errno
+import operator
 import os
 import pathlib
 
@@ -29,10 +30,24 @@ LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
 THEN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
+def integer(what, value, kind=ctypes.c_int):
+    """It as an int. ctypes takes the lower bits of one that `kind` has not: ValueError. TypeError: it is none."""
+    number = operator.index(value)
+    if kind(number).value != number:
+        raise ValueError(f"{what}: {number} is out of range")
+    return number
+
+
+_INTEGERS = (ctypes.c_int, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t)
+
+
 class Sized(ctypes.Structure):
-    """A struct whose first member is its size; everything else begins as 0."""
+    """A struct whose first member is its size; everything else begins as 0. ValueError: an integer is out of range."""
 
     def __init__(self, **values):
+        for name, kind in self._fields_:
+            if name in values and kind in _INTEGERS:
+                values[name] = integer(name, values[name], kind)
         super().__init__(size=ctypes.sizeof(self), **values)
 
 
@@ -218,6 +233,15 @@ def checked(result, words=""):
     if result == -errno.ETIMEDOUT:
         raise TimedOut(-result, text)
     raise Error(-result, text)
+
+
+def text(what, value):
+    """It as UTF-8. TypeError: it is none. ValueError: C would take what comes before a 0."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what}: {value!r} is not a str")
+    if "\0" in value:
+        raise ValueError(f"{what}: {value!r} has a NUL character")
+    return value.encode()
 
 
 def choice(what, table, word):

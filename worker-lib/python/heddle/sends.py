@@ -19,6 +19,7 @@ class Sends(Lists):
     def send_start(self, data: Any, to: int, *, tag: Optional[str] = None) -> Ticket:
         """Starts to send `data` to the worker of rank `to`. The Ticket ends when the receiver has them."""
         values = buffers.of(data, False, native.TYPES)
+        to = native.integer("to", to)
         return self._collective("send", C.heddle_send_start, (values,), (values.address, values.count, to), tag)
 
     def send(self, data: Any, to: int, *, timeout: Optional[float] = None, **options: Any) -> Status:
@@ -28,6 +29,7 @@ class Sends(Lists):
     def recv_start(self, data: Any, source: int, *, tag: Optional[str] = None) -> Ticket:
         """Starts to receive `data` from the worker of rank `source`."""
         values = buffers.of(data, True, native.TYPES)
+        source = native.integer("source", source)
         return self._collective("receive", C.heddle_recv_start, (values,), (values.address, values.count, source), tag)
 
     def recv(self, data: Any, source: int, *, timeout: Optional[float] = None, **options: Any) -> Status:

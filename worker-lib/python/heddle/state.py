@@ -6,10 +6,10 @@ import sys
 import threading
 from typing import Any, List, Mapping, NamedTuple, Optional, Tuple
 
-from . import native
+from . import buffers, native
 from .errors import OperationFailed
 from .native import C, checked
-from .ticket import SLICE_MS, check_may_wait, read
+from .ticket import SLICE_MS, check_may_wait, ends_at, read
 
 NONE = 2**64 - 1  # HEDDLE_STATE_NONE
 
@@ -30,6 +30,8 @@ def _memory(name: str, data: Any) -> Tuple[int, int, Any]:
             raise TypeError(f"{name}: the tensor is on device {data.device}, not on cpu")
         if data.layout != torch.strided or not data.is_contiguous():
             raise ValueError(f"{name}: the tensor is not contiguous")
+        if not buffers.has_memory(data):
+            raise ValueError(f"{name}: {buffers.NO_MEMORY}")
         return data.data_ptr(), data.numel() * data.element_size(), data
     try:
         view = memoryview(data)
@@ -70,13 +72,16 @@ class StateSharing:
         check_may_wait()  # the call is made in another thread, where the library cannot see it
         if version is not None and not 0 <= version < 2**48:
             raise ValueError(f"version: {version} is not within 0 to 2**48 - 1")
-        held: List[Any] = [(name, *_memory(name, data)) for name, data in items.items()]
+        if not hasattr(items, "items"):
+            raise TypeError(f"items: {type(items).__name__} is not a mapping from names to arrays")
+        held: List[Any] = [(native.text("name", name), *_memory(name, data)) for name, data in items.items()]
         held = [one for one in held if one[2] > 0]
-        array = (native.StateItem * len(held))(*((name.encode(), at, size) for name, at, size, _ in held))
+        array = (native.StateItem * len(held))(*((name, at, size) for name, at, size, _ in held))
         options = native.StateOptions(part_bytes=part_bytes, exact=exact)
         status, number = native.Status(), ctypes.c_uint64(NONE if version is None else version)
         handle, ends = self._open(), []
-        left_ms = -1 if timeout is None else min(2**31 - 1, max(0, round(1000 * timeout)))
+        ends_at(timeout)  # a number
+        left_ms = -1 if timeout is None else round(min(2**31 - 1, max(0, 1000 * timeout)))
 
         def call():
             result = C.heddle_share_state(handle, array, len(held), ctypes.byref(number), ctypes.byref(options),

@@ -5,6 +5,7 @@ import ctypes
 import errno
 import itertools
 import logging
+import math
 import threading
 import time
 import weakref
@@ -39,9 +40,16 @@ class Status(NamedTuple):
     waiting: int  #: collective: workers that waited in Job.share_state() when it began
 
 
+def ends_at(timeout):
+    """The end of a wait on time.monotonic(); None: no limit. ValueError: NaN, which is never over."""
+    if timeout is not None and math.isnan(timeout):
+        raise ValueError("timeout: it is NaN")
+    return None if timeout is None else time.monotonic() + timeout
+
+
 def slice_ms(ends):
     """How long to wait in one call, when the whole wait ends at time.monotonic() == ends (None: never)."""
-    return SLICE_MS if ends is None else min(SLICE_MS, max(0, round(1000 * (ends - time.monotonic()))))
+    return SLICE_MS if ends is None else round(min(SLICE_MS, max(0, 1000 * (ends - time.monotonic()))))
 
 
 def read(status):
@@ -126,7 +134,7 @@ class Ticket:
         the operation continues."""
         wait = native.choice("until", native.WAITS, until)
         status = native.Status()
-        ends = None if timeout is None else time.monotonic() + timeout
+        ends = ends_at(timeout)
         while True:
             result = C.heddle_ticket_wait(self._open(), wait, slice_ms(ends), ctypes.byref(status))
             if result != -errno.ETIMEDOUT:

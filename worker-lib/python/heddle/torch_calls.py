@@ -15,8 +15,8 @@ import torch.distributed as dist
 
 from .errors import Error
 from .fabric import Fabric
-from .torch_collectives import Calls, are_alike, can_reduce, can_travel, together
-from .torch_errors import as_group_error
+from .torch_collectives import Calls, are_alike, are_empty, can_reduce, can_travel, together
+from .torch_errors import GroupError, as_group_error
 from .torch_future import complete
 from .torch_open import join_beside
 from .torch_parts import Parts, split
@@ -108,6 +108,10 @@ class GroupCalls:  # pylint: disable=too-many-public-methods  # PyTorch's
             except Error as error:  # in a child process, after destroy_process_group(), or too many calls in flight
                 if error.errno != errno.EAGAIN or time.monotonic() >= ends:
                     raise as_group_error(error) from error
+            except ValueError as error:
+                if not self._job.is_closed:
+                    raise
+                raise GroupError(errno.ESHUTDOWN, "the process group is closed") from error
             time.sleep(_RETRY_S)
         if call is None:
             return None
@@ -141,6 +145,8 @@ class GroupCalls:  # pylint: disable=too-many-public-methods  # PyTorch's
     @_over_heddle
     def allreduce(self, tensors, opts=None):
         tensor, op = _one_of(tensors), _operation(opts)
+        if tensor is not None and are_empty(tensor):
+            return self._calls.nothing("allreduce", tensors)
         if tensor is None or op is None or not can_reduce(tensor):
             return None
         return self._calls.allreduce(tensor, op)
@@ -148,6 +154,8 @@ class GroupCalls:  # pylint: disable=too-many-public-methods  # PyTorch's
     @_over_heddle
     def allreduce_coalesced(self, tensors, opts=None):
         op, with_values = _operation(opts), [one for one in tensors if one.numel() > 0]
+        if tensors and are_empty(*tensors):
+            return self._calls.nothing("allreduce_coalesced", tensors)
         if op is None or not can_travel(*tensors) or not with_values or not all(map(can_reduce, with_values)) \
                 or len({one.dtype for one in tensors}) != 1:
             return None
@@ -178,6 +186,8 @@ class GroupCalls:  # pylint: disable=too-many-public-methods  # PyTorch's
     @_over_heddle
     def reduce(self, tensors, opts=None):
         tensor, op = _one_of(tensors), _operation(opts)
+        if tensor is not None and self._has_root(opts) and are_empty(tensor):
+            return self._calls.nothing("reduce", tensors)
         if tensor is None or op is None or not self._has_root(opts) or not can_travel(tensor) or not can_reduce(tensor):
             return None
         return self._calls.reduce(tensor, opts.rootRank, op)
@@ -213,6 +223,8 @@ class GroupCalls:  # pylint: disable=too-many-public-methods  # PyTorch's
     def reduce_scatter(self, outputs, inputs, opts=None):
         tensor, inputs = _one_of(outputs), _one_of(inputs)
         op = _operation(opts)
+        if tensor is not None and inputs is not None and len(inputs) == self._size and are_empty(tensor, *inputs):
+            return self._calls.nothing("reduce_scatter", [tensor])
         if tensor is None or inputs is None or op is None or len(inputs) != self._size \
                 or not _are_good(tensor, *inputs) or not can_reduce(tensor):
             return None
@@ -278,6 +290,8 @@ class GroupCalls:  # pylint: disable=too-many-public-methods  # PyTorch's
     @_over_heddle
     def reduce_scatter_single(self, output, tensor, opts=None):
         op = _operation(opts)
+        if are_empty(output, tensor):
+            return self._calls.nothing("reduce_scatter", [output])
         if op is None or not can_travel(output, tensor) or not can_reduce(output):
             return None
         _check_sizes("input", tensor, output, self._size)

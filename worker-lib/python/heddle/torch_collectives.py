@@ -30,16 +30,32 @@ class Call(NamedTuple):
     order: Any = None
 
 
+def check_memory(*tensors: torch.Tensor) -> None:
+    """RuntimeError: a tensor has no memory; Gloo would read it all the same."""
+    for one in tensors:
+        if one.device.type in ("cpu", "cuda") and one.layout == torch.strided and not buffers.has_memory(one):
+            raise RuntimeError(buffers.NO_MEMORY)
+
+
 def can_travel(*tensors: torch.Tensor) -> bool:
-    """Whether tensors can be copied over Heddle: on the host or all on one GPU, and neither sparse nor quantized."""
+    """Whether tensors can be copied over Heddle: on the host or all on one GPU, and neither sparse nor quantized.
+    RuntimeError: a tensor has no memory."""
+    check_memory(*tensors)
     return len({one.device for one in tensors}) <= 1 and all(
         one.device.type in ("cpu", "cuda") and one.layout == torch.strided and not one.is_quantized
         and (one.is_complex() or one.element_size() in _BY_BYTES) for one in tensors)
 
 
 def can_reduce(tensor: torch.Tensor) -> bool:
-    """Whether a tensor can be added over Heddle: one of a type in buffers.py, and not empty."""
+    """Whether a tensor can be added over Heddle: one of a type in buffers.py, and not empty. RuntimeError: it has no
+    memory."""
+    check_memory(tensor)
     return buffers.tensor_type(tensor) is not None and tensor.layout == torch.strided and tensor.numel() > 0
+
+
+def are_empty(*tensors: torch.Tensor) -> bool:
+    """Whether all of them can travel, and have no values."""
+    return all(one.numel() == 0 for one in tensors) and can_travel(*tensors)
 
 
 def are_alike(first: torch.Tensor, *others: torch.Tensor) -> bool:
@@ -129,6 +145,10 @@ class Calls:
 
     def barrier(self, finish: Callable[[], None] = _nothing) -> Call:
         return Call(self._job.barrier_start(exact=self._size), finish, [])
+
+    def nothing(self, what: str, tensors: Sequence[torch.Tensor]) -> Call:
+        """A reduction of tensors without values, which all ranks call."""
+        return Call(self._job.barrier_start(exact=self._size, tag=f"{what} of no values"), _nothing, list(tensors))
 
     def allreduce(self, tensor: torch.Tensor, op: str) -> Call:
         ticket, finish = begin_allreduce(self._job, tensor, op=op, exact=self._size)

@@ -22,7 +22,7 @@ def begin_allreduce(job, tensor, *, op, payload="fp32", exact=0):
     """Starts an all-reduce of a tensor in place; returns the Ticket and what is to be called when it has been applied.
     Values travel in the tensor's type; floats of 32 and 16 bits as `payload`, if it is one of 16 bits. exact: as for
     Job.allreduce(). Waits for all registered workers, as torch does. TypeError: no type for all-reduces."""
-    values, payload = _values(tensor.detach(), payload)
+    values, payload = _values(tensor.detach().resolve_neg(), payload)
 
     def finish():
         if values.data_ptr() != tensor.data_ptr():

@@ -30,6 +30,8 @@ class Work(_BASE):
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Waits for the result; True. timeout: a timedelta; 0: the operation's own. GroupTimedOut (a RuntimeError, as
         of other backends): the operation continues, and the tensors are not to be used. GroupError: it has failed."""
+        if not isinstance(timeout, (timedelta, type(None))):
+            raise TypeError(f"timeout: {timeout!r} is not a timedelta")
         seconds = timeout.total_seconds() if timeout is not None else 0
         if not self._over.wait(seconds if seconds > 0 else None):
             raise GroupTimedOut(errno.ETIMEDOUT,
