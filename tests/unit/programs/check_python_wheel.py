@@ -70,12 +70,13 @@ def main():
         site = os.path.join(where, "site")
         unpack(wheel, site)
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": site}
-        done = run(sys.executable, "-c", "import heddle; print(heddle.__file__, heddle.version())", env=env)
+        done = run(sys.executable, "-c", "import heddle; print(heddle.__file__, heddle.version())", env=env,
+                   timeout=PATIENCE_S)
         check(done.returncode == 0 and done.stdout.startswith(site), f"it is imported: {done.stdout}{done.stderr}")
-        done = run(sys.executable, "-m", "heddle", "doctor", env=env)
+        done = run(sys.executable, "-m", "heddle", "doctor", env=env, timeout=PATIENCE_S)  # imports torch
         check(done.returncode == os.EX_CONFIG and f"({site}/heddle/libheddle.so.0." in done.stdout,
               f"its own library: {done.stdout}{done.stderr}")
-        done = run(sys.executable, "-c", OWN, env={**env, "PATH": "/none"})
+        done = run(sys.executable, "-c", OWN, env={**env, "PATH": "/none"}, timeout=PATIENCE_S)
         check(done.stdout == f"{site}/heddle/heddle-controller False\n",
               f"its own controller: {done.stdout}{done.stderr}")
 
