@@ -24,7 +24,7 @@ class Work(_BASE):
         self._what, self._future, self._tensors, self._over = what, future, tensors, threading.Event()
         self._in_c = fails_in_c(future)
         self._works, over = works, self._over
-        future.add_done_callback(lambda _: over.set())
+        self._in_c.add_done_callback(lambda _: over.set())  # it ends last
         works.keep(self)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
@@ -48,10 +48,10 @@ class Work(_BASE):
         return self._in_c
 
     def is_completed(self):
-        return self._future.done()
+        return self._in_c.done()
 
     def is_success(self):
-        return self._future.done() and self.exception() is None
+        return self._in_c.done() and self.exception() is None
 
     def exception(self):
         try:
