@@ -29,13 +29,13 @@ class AsyncSGD(torch.optim.Optimizer):
     learning rate scheduler scales the updates. payload: "fp32", "fp16" or "bf16". timeout: seconds for each wait; None:
     no limit. job_options: as for Job (name, controller, server, staleness ...).
 
-    TypeError: a parameter of another dtype. ValueError: no parameter, lr is negative or not finite. Error: as Job. TimedOut: the
+    TypeError: a parameter of another dtype. ValueError: no parameter, lr is not positive. Error: as Job. TimedOut: the
     server does not answer. Use it in a `with` block, or call close()."""
 
     def __init__(self, module: torch.nn.Module, lr: float, momentum: float = 0.0, weight_decay: float = 0.0, *,
                  tau_max: int = 16, payload: str = "fp32", timeout: Optional[float] = 60.0, **job_options: Any):
-        if not 0 <= lr < math.inf:
-            raise ValueError(f"lr: {lr} is not a number from 0")
+        if not 0 < lr < math.inf:
+            raise ValueError(f"lr: {lr} is not a positive number")
         named = [(name, value) for name, value in module.named_parameters() if value.requires_grad]
         if not named:
             raise ValueError("the module has no parameter that requires grad")
