@@ -278,19 +278,25 @@ static void assert_words(const struct scene *s, uint16_t rank, const char *words
 	assert_string_equal(peer_last(s->workers[rank], HD_MSG_DROP)->drop.text, words);
 }
 
+/* A new controller, to which two workers with a sum of the old one have come. */
+static void open_short(struct scene *s) {
+	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
+
+	memset(s, 0, sizeof *s);
+	net_open(&s->net, &config);
+	s->aggregators[0] = aggregator(&s->net, "h9", 100 * MB);
+	for (uint16_t i = 0; i < 2; i++)
+		s->workers[i] = comes_with(&s->net, i, 0, 11);
+	net_run(&s->net, HD_SILENCE_US * HD_US);
+}
+
 /* Under a new controller that never saw the fourth, which is gone for good: one call waits for it. When a worker comes,
  * others may come, too. */
 static void test_exact(void **state) {
-	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
 	struct scene s;
 
 	(void)state;
-	memset(&s, 0, sizeof s);
-	net_open(&s.net, &config);
-	s.aggregators[0] = aggregator(&s.net, "h9", 100 * MB);
-	for (uint16_t i = 0; i < 2; i++)
-		s.workers[i] = comes_with(&s.net, i, 0, 11);
-	net_run(&s.net, HD_SILENCE_US * HD_US);
+	open_short(&s);
 	for (uint32_t round = 12; round < 15; round++) {
 		ask_exact(&s, 0, round, 4);
 		ask_exact(&s, 1, round, 4);
@@ -318,16 +324,10 @@ static void test_exact(void **state) {
 
 /* One comes when they have almost waited long enough: its others may be as late. */
 static void test_exact_late(void **state) {
-	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
 	struct scene s;
 
 	(void)state;
-	memset(&s, 0, sizeof s);
-	net_open(&s.net, &config);
-	s.aggregators[0] = aggregator(&s.net, "h9", 100 * MB);
-	for (uint16_t i = 0; i < 2; i++)
-		s.workers[i] = comes_with(&s.net, i, 0, 11);
-	net_run(&s.net, HD_SILENCE_US * HD_US);
+	open_short(&s);
 	for (uint16_t i = 0; i < 2; i++)
 		ask_exact(&s, i, 12, 4);
 	net_run(&s.net, CTL_REDUCE_MEMBERS_NS - 100 * HD_MS);
